@@ -1,0 +1,64 @@
+package document
+
+import "google.golang.org/protobuf/encoding/protowire"
+
+// Event is a validated StreamResponse.
+type Event struct {
+	Bytes []byte
+	// TaskID and ContextID are those that the event names; "" if it names none.
+	TaskID    string
+	ContextID string
+}
+
+// The numbers of the ids in the payloads of a StreamResponse.
+var eventIDs = [...]struct{ task, context protowire.Number }{
+	responseTask:           {taskID, taskContextID},
+	responseMessage:        {3, 2},
+	responseStatusUpdate:   {1, 2},
+	responseArtifactUpdate: {1, 2},
+}
+
+// ParseEvent validates an encoded StreamResponse. It has one payload; a payload of a kind that a later version of A2A adds
+// counts as one.
+func ParseEvent(b []byte) (Event, error) {
+	ev := Event{Bytes: b}
+	if len(b) == 0 {
+		return ev, failf("an event has no payload")
+	}
+	var once seen
+	known := 0
+	for rest := b; len(rest) > 0; {
+		e, err := next(rest, 1)
+		if err != nil {
+			return ev, err
+		}
+		if f, ok := responseMsg.field(&e); ok {
+			if known++; known > 1 {
+				return ev, failf("an event has one payload").under(f.name)
+			}
+			if err := f.check(&e, &once, 1); err != nil {
+				return ev, err
+			}
+			ids := eventIDs[e.num]
+			each(e.value, func(id *entry) {
+				if id.typ != protowire.BytesType {
+					return
+				}
+				switch id.num {
+				case ids.task:
+					ev.TaskID = string(id.value)
+				case ids.context:
+					ev.ContextID = string(id.value)
+				}
+			})
+		}
+		rest = rest[len(e.raw):]
+	}
+	return ev, nil
+}
+
+// SnapshotSize is the size of the event that AppendSnapshot makes of a task of the size.
+func SnapshotSize(task int) int { return fieldSize(task) }
+
+// AppendSnapshot appends an encoded StreamResponse with the encoded task to dst.
+func AppendSnapshot(dst, task []byte) []byte { return appendField(dst, responseTask, task) }
