@@ -10,11 +10,13 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
@@ -47,14 +49,18 @@ type fake struct {
 }
 
 // serve starts a fake on lis, and returns it with the function that stops it.
-func serve(lis net.Listener) (*fake, func()) {
+func serve(lis net.Listener, opts ...grpc.ServerOption) (*fake, func()) {
 	f := &fake{
 		calls:    map[string][]proto.Message{},
 		tasks:    map[string]*taskstorev1.StoredTask{},
 		last:     map[string]string{},
 		Listener: lis,
 	}
-	srv := grpc.NewServer(grpc.UnaryInterceptor(f.intercept), grpc.MaxRecvMsgSize(64<<20))
+	srv := grpc.NewServer(append([]grpc.ServerOption{
+		grpc.UnaryInterceptor(f.intercept),
+		grpc.MaxRecvMsgSize(64 << 20),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 20 * time.Second}),
+	}, opts...)...)
 	taskstorev1.RegisterTaskStoreServiceServer(srv, f)
 	done := make(chan struct{})
 	go func() {
@@ -203,11 +209,11 @@ func (n *network) dial(ctx context.Context, _ string) (net.Conn, error) {
 }
 
 // bubble runs a test on a clock of its own, against a fake.
-func bubble(t *testing.T, test func(t *testing.T, f *fake, n *network)) {
+func bubble(t *testing.T, test func(t *testing.T, f *fake, n *network), opts ...grpc.ServerOption) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		n := &network{Listener: bufconn.Listen(1 << 20)}
-		f, stop := serve(n)
+		f, stop := serve(n, opts...)
 		t.Cleanup(stop)
 		test(t, f, n)
 	})

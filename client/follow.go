@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,6 +14,8 @@ import (
 
 	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
 )
+
+const followOp = "Follow"
 
 // A stream that held for this long shows that the store is well: when it breaks, the pauses start small again, also if it brought no event.
 const steadyStream = 5 * time.Second
@@ -99,10 +102,10 @@ type follower struct {
 	req  *taskstorev1.ReadEventsRequest // as the caller wants it, with the scope
 	opts followOptions
 
-	// isOpen is set by the first opened frame, which also fixes the bounds: the log's last seq at that instant, and its
-	// final seq, or 0.
-	isOpen         bool
-	head, finalSeq int64
+	// isOpen is set by the first opened frame, which also fixes the bounds: the seq of the first event, if the read
+	// starts with it and there is one, else 0; the log's last seq; and its final seq, or 0.
+	isOpen                bool
+	first, head, finalSeq int64
 	// Once resolved, everything up to pos has been yielded or is not wanted, and a stream is opened behind it. Before,
 	// the caller's start is sent as it is.
 	resolved bool
@@ -119,14 +122,10 @@ type stream struct {
 	noAnswer bool // it was given up because no opened frame came
 }
 
-var (
-	errNoAnswer = errors.New("no answer in time")
-	errNoOpened = errors.New("the stream did not begin with an opened frame")
-)
+var errNoAnswer = errors.New("no answer in time")
 
 // run reads streams until the end (nil), or the error that ends the iteration.
 func (f *follower) run(ctx context.Context, yield func(*taskstorev1.LogEvent, error) bool) error {
-	const op = "Follow"
 	pacer := f.c.newPacer()
 	timeout := f.c.opts.attemptTimeout
 	inReach := time.Now()
@@ -135,12 +134,13 @@ func (f *follower) run(ctx context.Context, yield func(*taskstorev1.LogEvent, er
 		if f.reached() {
 			return nil
 		}
+		patience := timeout
 		if f.opts.maxOutage > 0 {
-			timeout = min(timeout, f.opts.maxOutage-time.Since(inReach))
+			patience = min(patience, f.opts.maxOutage-time.Since(inReach))
 		}
 		before := f.count
 		attempts++
-		s := f.read(ctx, timeout, yield)
+		s := f.read(ctx, patience, yield)
 		if s.done {
 			return nil
 		}
@@ -152,12 +152,12 @@ func (f *follower) run(ctx context.Context, yield func(*taskstorev1.LogEvent, er
 			pacer, attempts, resets, timeout = f.c.newPacer(), 1, 0, f.c.opts.attemptTimeout
 		}
 
-		fail := f.judge(op, s)
+		fail := f.judge(s)
 		fail.err.Attempts = attempts
 		if !fail.retry {
 			return fail.err
 		}
-		if e := f.c.interruption(ctx, op, attempts, fail.err); e != nil {
+		if e := f.c.interruption(ctx, followOp, attempts, fail.err); e != nil {
 			return e
 		}
 		if fail.reset {
@@ -179,28 +179,31 @@ func (f *follower) run(ctx context.Context, yield func(*taskstorev1.LogEvent, er
 			f.opts.onBreak(fail.err)
 		}
 		if !f.c.sleep(ctx, pause) {
-			return f.c.interruption(ctx, op, attempts, fail.err)
+			return f.c.interruption(ctx, followOp, attempts, fail.err)
 		}
 	}
 }
 
-func (f *follower) judge(op string, s stream) failure {
+func (f *follower) judge(s stream) failure {
+	var own *Error
 	switch {
+	case errors.As(s.err, &own):
+		return failure{err: own}
 	case s.noAnswer:
+		// What gRPC says about our own cancellation names the connection error behind it, if there is one.
+		said, _, _ := parseError(followOp, s.err)
 		return failure{
-			err:   &Error{Op: op, Code: codes.Unavailable, Message: errNoAnswer.Error()},
+			err:   &Error{Op: followOp, Code: codes.Unavailable, Message: errNoAnswer.Error() + ": " + said.Message},
 			retry: true, timeout: true,
 		}
 	case errors.Is(s.err, io.EOF):
 		// A proxy that shuts down may end streams as if all were well; the store's last frame is end.
 		return failure{
-			err:   &Error{Op: op, Code: codes.Unavailable, Message: "the stream ended without an end frame"},
+			err:   &Error{Op: followOp, Code: codes.Unavailable, Message: "the stream ended without an end frame"},
 			retry: true,
 		}
-	case errors.Is(s.err, errNoOpened):
-		return failure{err: &Error{Op: op, Code: codes.Internal, Message: errNoOpened.Error()}}
 	default:
-		return judge(op, s.err, f.req)
+		return judge(followOp, s.err, f.req)
 	}
 }
 
@@ -226,12 +229,18 @@ func (f *follower) read(ctx context.Context, timeout time.Duration, yield func(*
 			return broken(err)
 		}
 		if _, ok := resp.GetFrame().(*taskstorev1.ReadEventsResponse_Opened); !ok && s.opened.IsZero() {
-			return broken(errNoOpened)
+			return broken(&Error{Op: followOp, Code: codes.Internal, Message: "the stream did not begin with an opened frame"})
 		}
 		switch frame := resp.GetFrame().(type) {
 		case *taskstorev1.ReadEventsResponse_Opened:
 			timer.Stop()
 			s.opened = time.Now()
+			if f.isOpen {
+				if err := f.overtaken(frame.Opened); err != nil {
+					return broken(err)
+				}
+				continue
+			}
 			f.open(frame.Opened)
 		case *taskstorev1.ReadEventsResponse_Events:
 			for _, event := range frame.Events.GetEvents() {
@@ -263,9 +272,6 @@ func (f *follower) read(ctx context.Context, timeout time.Duration, yield func(*
 
 // open takes the bounds from the first opened frame, and turns a start that would mean something else next time into a position.
 func (f *follower) open(frame *taskstorev1.OpenedFrame) {
-	if f.isOpen {
-		return
-	}
 	f.isOpen, f.head, f.finalSeq = true, frame.GetLastSeq(), frame.GetFinalSeq()
 	switch start := f.req.GetStart().(type) {
 	case *taskstorev1.ReadEventsRequest_FromNow:
@@ -290,7 +296,24 @@ func (f *follower) open(frame *taskstorev1.OpenedFrame) {
 // an empty log it is yet to come.
 func (f *follower) fromFirst(frame *taskstorev1.OpenedFrame) {
 	if frame.GetEarliestSeq() <= frame.GetLastSeq() {
-		f.resolved, f.pos = true, frame.GetEarliestSeq()-1
+		f.first = frame.GetEarliestSeq()
+		f.resolved, f.pos = true, f.first-1
+	}
+}
+
+// overtaken is the error of a later stream that begins behind events which the first one would have brought. The store refuses
+// a position that it cannot serve, but 0 means whatever the first event is by then.
+func (f *follower) overtaken(frame *taskstorev1.OpenedFrame) error {
+	if !f.resolved || f.pos != 0 || frame.GetEarliestSeq() <= f.first || f.first == 0 {
+		return nil
+	}
+	return &Error{
+		Op: followOp, Code: codes.OutOfRange, Reason: "LOG_RANGE",
+		Metadata: map[string]string{
+			"earliest_seq": strconv.FormatInt(frame.GetEarliestSeq(), 10),
+			"last_seq":     strconv.FormatInt(frame.GetLastSeq(), 10),
+		},
+		Message: "retention has dropped the events that come next",
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"google.golang.org/grpc"
+
 	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
 )
 
@@ -20,11 +22,17 @@ type UpdateOption func(*updateOptions)
 
 type updateOptions struct {
 	events func(*taskstorev1.Task) []*taskstorev1.EventInput
+	call   []grpc.CallOption
 }
 
 // UpdateEvents calls f with the task as changed, in each round, and appends what it returns in the same step as the write.
 func UpdateEvents(f func(*taskstorev1.Task) []*taskstorev1.EventInput) UpdateOption {
 	return func(o *updateOptions) { o.events = f }
+}
+
+// UpdateCallOptions passes options to each of the calls, for example credentials.
+func UpdateCallOptions(opts ...grpc.CallOption) UpdateOption {
+	return func(o *updateOptions) { o.call = append(o.call, opts...) }
 }
 
 // Update changes a stored task: it reads it, lets change alter it in place, and saves it under the condition that nobody else wrote in
@@ -44,7 +52,7 @@ func (c *Client) Update(ctx context.Context, scope *taskstorev1.Scope, taskID st
 	}
 	limit := updateFirstPause
 	for round := 1; ; round++ {
-		got, err := c.Get(ctx, &taskstorev1.GetRequest{Scope: scope, TaskId: taskID})
+		got, err := c.Get(ctx, &taskstorev1.GetRequest{Scope: scope, TaskId: taskID}, o.call...)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -60,7 +68,7 @@ func (c *Client) Update(ctx context.Context, scope *taskstorev1.Scope, taskID st
 		if o.events != nil {
 			req.Events = o.events(task)
 		}
-		saved, err := c.Save(ctx, req)
+		saved, err := c.Save(ctx, req, o.call...)
 		if err == nil {
 			return task, saved, nil
 		}
