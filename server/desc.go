@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	grpcproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
+)
+
+// serviceName is the public service. Its handlers decode the wire twin, which is the same on the wire but leaves payloads as
+// the bytes that came; reflection shows the public messages.
+var serviceName = taskstorev1.TaskStoreService_ServiceDesc.ServiceName
+
+// serviceDesc takes the place of the generated one, which decodes the public messages.
+var serviceDesc = grpc.ServiceDesc{
+	ServiceName: serviceName,
+	HandlerType: (*any)(nil),
+	Methods: []grpc.MethodDesc{
+		unary("Save", (*service).save),
+		unary("Get", (*service).get),
+		unary("List", (*service).list),
+		unary("Delete", (*service).delete),
+		unary("ClaimKey", (*service).claimKey),
+		unary("ReleaseKey", (*service).releaseKey),
+		unary("AppendEvent", (*service).appendEvent),
+	},
+	Streams: []grpc.StreamDesc{
+		serverStream("ReadEvents", (*service).readEvents),
+	},
+	Metadata: taskstorev1.TaskStoreService_ServiceDesc.Metadata,
+}
+
+// message is a pointer to a generated message.
+type message[T any] interface {
+	*T
+	proto.Message
+}
+
+// unary describes a method. The request is decoded behind the interceptors, as a stream's is: what they refuse is never
+// parsed, and they see, and log, what does not decode. They do not see the request's fields.
+func unary[T any, Req message[T], Resp any](name string, call func(*service, context.Context, Req) (Resp, error)) grpc.MethodDesc {
+	fullMethod := "/" + serviceName + "/" + name
+	handle := func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+		handler := func(ctx context.Context, _ any) (any, error) {
+			req := Req(new(T))
+			if err := decode(req, dec); err != nil {
+				return nil, err
+			}
+			return call(srv.(*service), ctx, req)
+		}
+		if interceptor == nil {
+			return handler(ctx, nil)
+		}
+		return interceptor(ctx, nil, &grpc.UnaryServerInfo{Server: srv, FullMethod: fullMethod}, handler)
+	}
+	return grpc.MethodDesc{MethodName: name, Handler: handle}
+}
+
+// serverStream describes a method that answers one request with a stream.
+func serverStream[T any, Req message[T]](name string, call func(*service, Req, grpc.ServerStream) error) grpc.StreamDesc {
+	handle := func(srv any, stream grpc.ServerStream) error {
+		req := Req(new(T))
+		if err := decode(req, stream.RecvMsg); err != nil {
+			return err
+		}
+		return call(srv.(*service), req, stream)
+	}
+	return grpc.StreamDesc{StreamName: name, Handler: handle, ServerStreams: true}
+}
+
+// request is what the codec decodes a request of this service into.
+type request struct {
+	msg proto.Message
+	err error
+}
+
+// decode receives one request.
+func decode(msg proto.Message, receive func(any) error) error {
+	req := &request{msg: msg}
+	if err := receive(req); err != nil {
+		return err
+	}
+	if req.err != nil {
+		return &invalidError{violations: []violation{{detail: "the request is not an encoding of its message type"}}}
+	}
+	return nil
+}
+
+// codec is gRPC's codec for protobuf, except that a request which does not decode is handed on with its error: gRPC would
+// answer INTERNAL by itself.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2(grpcproto.Name)} }
+
+// Unmarshal decodes data into v.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	req, ok := v.(*request)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	req.err = c.CodecV2.Unmarshal(data, req.msg)
+	return nil
+}

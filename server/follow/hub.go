@@ -1,0 +1,182 @@
+package follow
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+)
+
+const (
+	// shards divides the waiting readers, so that the hints of many writers do not queue for one lock.
+	shards = 64
+	// pollBatch bounds the keys of one Heads call.
+	pollBatch = 4096
+)
+
+// Hub wakes those who wait for a log, or a task, to change. It is safe for concurrent use.
+//
+// A wake-up says only that something may have changed: whoever is woken reads, and waits again if there is nothing new.
+// It never blocks a writer, and it holds nothing but one pending wake-up per subscription.
+type Hub struct {
+	store  backend.Store
+	failed func(error)
+	stop   func()
+	seed   maphash.Seed
+	parts  [shards]part
+}
+
+type part struct {
+	mu     sync.Mutex
+	topics map[backend.Key]*topic
+}
+
+// topic is a key that somebody waits for.
+type topic struct {
+	subs map[*Subscription]struct{}
+	// head is what the latest poll found; not known before the first.
+	head  backend.Head
+	known bool
+}
+
+// NewHub returns a Hub that hears the store's hints until Close. failed is told when polling begins to fail.
+func NewHub(store backend.Store, failed func(error)) *Hub {
+	h := &Hub{store: store, failed: failed, seed: maphash.MakeSeed()}
+	for i := range h.parts {
+		h.parts[i].topics = make(map[backend.Key]*topic)
+	}
+	h.stop = store.Watch(h.wake)
+	return h
+}
+
+// Close ends the hints. Subscriptions stay valid, but are not woken any more.
+func (h *Hub) Close() { h.stop() }
+
+// Subscription is one waiter's.
+type Subscription struct {
+	// C holds a value when the key may have changed since the last receive, or since Subscribe.
+	C <-chan struct{}
+
+	c   chan struct{}
+	hub *Hub
+	key backend.Key
+}
+
+// Subscribe starts to collect wake-ups for a key, whether or not anything is there. No change is missed by a caller that
+// subscribes before its first read, and reads after each wake-up. The caller closes the Subscription.
+func (h *Hub) Subscribe(key backend.Key) *Subscription {
+	c := make(chan struct{}, 1)
+	sub := &Subscription{C: c, c: c, hub: h, key: key}
+	p := h.part(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.topics[key]
+	if t == nil {
+		t = &topic{subs: make(map[*Subscription]struct{})}
+		p.topics[key] = t
+	}
+	t.subs[sub] = struct{}{}
+	return sub
+}
+
+// Close ends the Subscription.
+func (s *Subscription) Close() {
+	p := s.hub.part(s.key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.topics[s.key]
+	delete(t.subs, s)
+	if len(t.subs) == 0 {
+		delete(p.topics, s.key)
+	}
+}
+
+func (h *Hub) part(key backend.Key) *part {
+	return &h.parts[maphash.Comparable(h.seed, key)%shards]
+}
+
+// wake is what the store calls after a change.
+func (h *Hub) wake(key backend.Key) {
+	p := h.part(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t := p.topics[key]; t != nil {
+		t.wake()
+	}
+}
+
+func (t *topic) wake() {
+	for sub := range t.subs {
+		select {
+		case sub.c <- struct{}{}:
+		default: // a wake-up is pending
+		}
+	}
+}
+
+// Poll asks the store for the heads of all keys that somebody waits for, as often as the store says that its hints may miss
+// a change, until ctx ends. It returns at once if they never do.
+func (h *Hub) Poll(ctx context.Context) {
+	interval := h.store.PollInterval()
+	if interval <= 0 {
+		return
+	}
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := h.poll(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && !failing {
+			h.failed(err)
+		}
+		failing = err != nil
+	}
+}
+
+func (h *Hub) poll(ctx context.Context) error {
+	var keys []backend.Key
+	for i := range h.parts {
+		p := &h.parts[i]
+		p.mu.Lock()
+		for key := range p.topics {
+			keys = append(keys, key)
+		}
+		p.mu.Unlock()
+	}
+	for len(keys) > 0 {
+		batch := keys[:min(len(keys), pollBatch)]
+		keys = keys[len(batch):]
+		heads, err := h.store.Heads(ctx, batch)
+		if err != nil {
+			return err
+		}
+		for i, key := range batch {
+			h.compare(key, heads[i])
+		}
+	}
+	return nil
+}
+
+// compare wakes the waiters of a key whose head is not the one of the poll before. The first poll of a topic has nothing to
+// compare with, and a change may already have been missed, so it wakes, too.
+func (h *Hub) compare(key backend.Key, head backend.Head) {
+	p := h.part(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.topics[key]
+	if t == nil || (t.known && t.head == head) {
+		return
+	}
+	t.head, t.known = head, true
+	t.wake()
+}

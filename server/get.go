@@ -1,0 +1,82 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
+	wirev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/wire/v1"
+)
+
+func (s *service) get(ctx context.Context, in *taskstorev1.GetRequest) (*wirev1.GetResponse, error) {
+	v := s.validator()
+	req := v.get(in)
+	if err := v.err(); err != nil {
+		return nil, err
+	}
+	if w := in.GetWait(); w != nil {
+		if err := s.await(ctx, req, w.GetNewerThan(), w.GetTimeout().AsDuration()); err != nil {
+			return nil, err
+		}
+	}
+	res, err := s.store.Get(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	out := &wirev1.GetResponse{
+		Task: res.Task, Version: res.Version, Owner: res.Owner, LastSeq: res.LastSeq,
+		CreatedAt: stamp(res.CreatedAt), UpdatedAt: stamp(res.UpdatedAt), FinalizedAt: stamp(res.FinalizedAt), Now: stamp(res.Now),
+	}
+	if res.Final {
+		out.FinalSeq = &res.FinalSeq
+	}
+	return out, nil
+}
+
+func (v *validator) get(in *taskstorev1.GetRequest) *backend.GetRequest {
+	req := &backend.GetRequest{}
+	req.Key, req.Owner = v.taskKey(in.GetScope(), in.GetTaskId())
+	req.Extent = backend.Extent{History: v.history(in.HistoryLength), OmitArtifacts: in.GetOmitArtifacts()}
+	switch in.GetView() {
+	case taskstorev1.TaskView_TASK_VIEW_UNSPECIFIED, taskstorev1.TaskView_TASK_VIEW_FULL:
+	case taskstorev1.TaskView_TASK_VIEW_STATE:
+		req.Extent = backend.Extent{StateOnly: true}
+	default:
+		v.fail("view", "is unknown")
+	}
+	if w := in.GetWait(); w != nil {
+		number(v, "wait.newer_than", w.GetNewerThan(), 0)
+		v.span("wait.timeout", w.GetTimeout(), maxWait)
+	}
+	return req
+}
+
+// await returns when the task is newer than the version, and after the timeout in any case. A task that is not there is
+// awaited only by a caller that has no version of it yet: to others its absence is news.
+func (s *service) await(ctx context.Context, req *backend.GetRequest, newerThan int64, timeout time.Duration) error {
+	sub := s.hub.Subscribe(req.Key)
+	defer sub.Close()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	probe := &backend.GetRequest{Key: req.Key, Owner: req.Owner, Extent: backend.Extent{StateOnly: true}}
+	for {
+		res, err := s.store.Get(ctx, probe)
+		switch {
+		case err == nil && res.Version > newerThan:
+			return nil
+		case err != nil && (newerThan > 0 || !errors.Is(err, backend.ErrTaskNotFound)):
+			return err
+		}
+		select {
+		case <-sub.C:
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.draining.Done():
+			return context.Cause(s.draining)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+// Package server is the task store's gRPC server over a backend.Store.
+//
+// It validates requests, stores payloads as the bytes that came, translates errors, and turns the pages that a backend reads
+// into streams that replay a log and follow it. What a write does, it leaves to the backend.
+//
+// Next to the service it answers grpc.health.v1 (Check and Watch, for "" and for the service) and server reflection.
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/server/follow"
+)
+
+// Server serves one store. Its methods are safe for concurrent use.
+type Server struct {
+	cfg    Config
+	store  backend.Store
+	grpc   *grpc.Server
+	health *health.Server
+	hub    *follow.Hub
+
+	// draining ends when streams, and calls that wait, must end.
+	draining context.Context
+	drain    context.CancelCauseFunc
+
+	// background ends the goroutines that tasks counts.
+	background     context.Context
+	stopBackground context.CancelFunc
+	tasks          sync.WaitGroup
+
+	mu      sync.Mutex
+	started bool
+	stopped bool
+}
+
+// New returns a Server for the store, which the caller closes once Shutdown has returned. It serves nothing before Serve; a
+// Server that is not used any more must be shut down in any case.
+func New(store backend.Store, cfg Config) *Server {
+	s := &Server{cfg: cfg.withDefaults(), store: store, health: health.NewServer()}
+	s.draining, s.drain = context.WithCancelCause(context.Background())
+	s.background, s.stopBackground = context.WithCancel(context.Background())
+	s.hub = follow.NewHub(store, func(err error) {
+		s.cfg.Logger.Error("polling for waiting readers fails, they may hear of changes late", "error", describe(err))
+	})
+
+	options := append(chain(s.interceptors()),
+		grpc.ForceServerCodecV2(newCodec()),
+		// What is sent is bounded by what was accepted; a size that was lowered since then must not hide it.
+		grpc.MaxRecvMsgSize(s.cfg.MaxMessageBytes),
+		grpc.MaxConcurrentStreams(s.cfg.MaxConcurrentStreams),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		// Clients that ping more often than the default of 5 minutes are cut off by gRPC. Common clients ping every 10 to 60 s,
+		// also when idle.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+	)
+	s.grpc = grpc.NewServer(options...)
+	maxPayload := TaskBytes(s.cfg.MaxMessageBytes)
+	s.grpc.RegisterService(&serviceDesc, &service{
+		store: store,
+		hub:   s.hub,
+		reader: &follow.Reader{
+			Store: store, Hub: s.hub, PageEvents: frameEvents, PageBytes: min(frameBytes, int(maxPayload)),
+		},
+		retention:  s.cfg.Retention,
+		maxPayload: maxPayload,
+		draining:   s.draining,
+	})
+	s.setServing(false)
+	healthgrpc.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc)
+	return s
+}
+
+// Serve accepts connections on the listeners until Shutdown, then returns nil. If one of the listeners fails, it stops
+// serving on all and returns the error. It closes the listeners.
+func (s *Server) Serve(listeners ...net.Listener) error {
+	if len(listeners) == 0 {
+		return errors.New("server: no listener")
+	}
+	s.start()
+	results := make(chan error, len(listeners))
+	for _, lis := range listeners {
+		go func() { results <- s.grpc.Serve(lis) }()
+	}
+	var first error
+	for range listeners {
+		if err := <-results; err != nil && first == nil {
+			first = err
+			s.grpc.Stop()
+		}
+	}
+	return first
+}
+
+// Shutdown drains: health says NOT_SERVING; after Config.DrainDelay streams end with UNAVAILABLE and where to resume, new
+// calls are refused, and those that run are awaited. When ctx ends first, they are cut off and its error is returned. No
+// goroutine of the Server uses the store after Shutdown, except those of calls that were cut off, as they end.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.health.Shutdown()
+	if s.cfg.DrainDelay > 0 && s.draining.Err() == nil {
+		timer := time.NewTimer(s.cfg.DrainDelay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	s.drain(errDraining(-1))
+	s.stop()
+
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		s.grpc.GracefulStop()
+	}()
+	var err error
+	select {
+	case <-stopped:
+	case <-ctx.Done():
+		err = ctx.Err()
+		s.grpc.Stop()
+		<-stopped
+	}
+	s.tasks.Wait()
+	return err
+}
