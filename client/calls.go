@@ -13,14 +13,20 @@ import (
 	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
 )
 
+// maxWait is the longest wait that the store grants a Get.
+const maxWait = time.Minute
+
 // Save writes a task or a delta and appends its events, in one atomic and durable step. A request without write id, origin or
 // scope gets a random write id, [WithOrigin] and [WithScope].
 //
 // Errors: [ErrAlreadyExists], [ErrNotFound], [ErrVersionConflict], [ErrBasePartsConflict], [ErrTerminalState],
-// [ErrContextMismatch], [ErrArtifactUnknown], [ErrArtifactAmbiguous], [ErrClaimLost], [ErrClaimTaskMismatch], [ErrTooLarge], and those of every call:
-// [ErrInvalidArgument], [ErrResourceExhausted], [ErrUnauthenticated], [ErrPermissionDenied], [ErrUnavailable],
-// [ErrClosed] and the context's. After the last three the write may have taken effect; the same write id asks again.
-func (c *Client) Save(ctx context.Context, req *taskstorev1.SaveRequest, opts ...grpc.CallOption) (*taskstorev1.SaveResponse, error) {
+// [ErrContextMismatch], [ErrArtifactUnknown], [ErrArtifactAmbiguous], [ErrClaimLost], [ErrClaimTaskMismatch],
+// [ErrTooLarge], and those of every call: [ErrInvalidArgument], [ErrResourceExhausted], [ErrUnauthenticated],
+// [ErrPermissionDenied], [ErrUnavailable], [ErrClosed] and the context's. After the last three the write may have taken
+// effect; the same write id asks again.
+func (c *Client) Save(
+	ctx context.Context, req *taskstorev1.SaveRequest, opts ...grpc.CallOption,
+) (*taskstorev1.SaveResponse, error) {
 	req = shallowCopy(req)
 	c.fill(&req.Scope, &req.WriteId, &req.Origin)
 	return do(ctx, c, "Save", req, 0, func(ctx context.Context) (*taskstorev1.SaveResponse, error) {
@@ -28,10 +34,14 @@ func (c *Client) Save(ctx context.Context, req *taskstorev1.SaveRequest, opts ..
 	})
 }
 
-// AppendEvent appends events to a log without writing the task. A request without write id, origin or scope gets them as in Save.
+// AppendEvent appends events to a log without writing the task. A request without write id, origin or scope gets them as
+// in Save.
 //
-// Errors: [ErrNotFound], [ErrSeqConflict], [ErrSeqNotWritten], [ErrClaimLost], [ErrClaimTaskMismatch], and those of every call.
-func (c *Client) AppendEvent(ctx context.Context, req *taskstorev1.AppendEventRequest, opts ...grpc.CallOption) (*taskstorev1.AppendEventResponse, error) {
+// Errors: [ErrNotFound], [ErrSeqConflict], [ErrSeqNotWritten], [ErrClaimLost], [ErrClaimTaskMismatch], and those of every
+// call.
+func (c *Client) AppendEvent(
+	ctx context.Context, req *taskstorev1.AppendEventRequest, opts ...grpc.CallOption,
+) (*taskstorev1.AppendEventResponse, error) {
 	req = shallowCopy(req)
 	c.fill(&req.Scope, &req.WriteId, &req.Origin)
 	return do(ctx, c, "AppendEvent", req, 0, func(ctx context.Context) (*taskstorev1.AppendEventResponse, error) {
@@ -39,16 +49,19 @@ func (c *Client) AppendEvent(ctx context.Context, req *taskstorev1.AppendEventRe
 	})
 }
 
-// Get reads one task. With a wait it answers when the task is newer than the version given, or when the wait is over, with what is
-// there. The wait is one time for all attempts: a retry waits for the rest of it.
+// Get reads one task. With a wait it answers when the task is newer than the version given, or when the wait is over, with
+// what is there. The wait is one time for all attempts: a retry waits for the rest of it.
 //
 // Errors: [ErrNotFound], and those of every call.
-func (c *Client) Get(ctx context.Context, req *taskstorev1.GetRequest, opts ...grpc.CallOption) (*taskstorev1.GetResponse, error) {
+func (c *Client) Get(
+	ctx context.Context, req *taskstorev1.GetRequest, opts ...grpc.CallOption,
+) (*taskstorev1.GetResponse, error) {
 	req = shallowCopy(req)
 	c.fillScope(&req.Scope)
 	var wait time.Duration
 	if w := req.GetWait(); w.GetTimeout() != nil {
-		wait = w.GetTimeout().AsDuration()
+		// The store refuses a longer one at once.
+		wait = min(w.GetTimeout().AsDuration(), maxWait)
 	}
 	until := time.Now().Add(wait)
 	retry := false
@@ -77,7 +90,9 @@ func waitingFor(req *taskstorev1.GetRequest, rest time.Duration) *taskstorev1.Ge
 // A page may be shorter than asked for although more follow.
 //
 // Errors: those of every call.
-func (c *Client) List(ctx context.Context, req *taskstorev1.ListRequest, opts ...grpc.CallOption) (*taskstorev1.ListResponse, error) {
+func (c *Client) List(
+	ctx context.Context, req *taskstorev1.ListRequest, opts ...grpc.CallOption,
+) (*taskstorev1.ListResponse, error) {
 	req = shallowCopy(req)
 	c.fillScope(&req.Scope)
 	return do(ctx, c, "List", req, 0, func(ctx context.Context) (*taskstorev1.ListResponse, error) {
@@ -88,7 +103,9 @@ func (c *Client) List(ctx context.Context, req *taskstorev1.ListRequest, opts ..
 // Delete removes a task and its log. That there is nothing to delete is not an error.
 //
 // Errors: [ErrVersionConflict] if a version was given and the task has another, and those of every call.
-func (c *Client) Delete(ctx context.Context, req *taskstorev1.DeleteRequest, opts ...grpc.CallOption) (*taskstorev1.DeleteResponse, error) {
+func (c *Client) Delete(
+	ctx context.Context, req *taskstorev1.DeleteRequest, opts ...grpc.CallOption,
+) (*taskstorev1.DeleteResponse, error) {
 	req = shallowCopy(req)
 	c.fillScope(&req.Scope)
 	return do(ctx, c, "Delete", req, 0, func(ctx context.Context) (*taskstorev1.DeleteResponse, error) {
@@ -96,11 +113,14 @@ func (c *Client) Delete(ctx context.Context, req *taskstorev1.DeleteRequest, opt
 	})
 }
 
-// ClaimKey asks for a key, which lets one caller out of many start the work for it. The token must be given, since the write that binds the
-// key needs it again; crypto/rand.Text makes a good one. A repetition with the same token renews the claim.
+// ClaimKey asks for a key, which lets one caller out of many start the work for it. The token must be given, since the
+// write that binds the key needs it again; crypto/rand.Text makes a good one. A repetition with the same token renews the
+// claim.
 //
 // Errors: those of every call; that somebody else holds the key is an outcome.
-func (c *Client) ClaimKey(ctx context.Context, req *taskstorev1.ClaimKeyRequest, opts ...grpc.CallOption) (*taskstorev1.ClaimKeyResponse, error) {
+func (c *Client) ClaimKey(
+	ctx context.Context, req *taskstorev1.ClaimKeyRequest, opts ...grpc.CallOption,
+) (*taskstorev1.ClaimKeyResponse, error) {
 	req = shallowCopy(req)
 	c.fillScope(&req.Scope)
 	return do(ctx, c, "ClaimKey", req, 0, func(ctx context.Context) (*taskstorev1.ClaimKeyResponse, error) {
@@ -111,7 +131,9 @@ func (c *Client) ClaimKey(ctx context.Context, req *taskstorev1.ClaimKeyRequest,
 // ReleaseKey gives a claim back that no write has bound. That nobody holds the key is not an error.
 //
 // Errors: [ErrClaimLost] if another token holds it, [ErrKeyBound], and those of every call.
-func (c *Client) ReleaseKey(ctx context.Context, req *taskstorev1.ReleaseKeyRequest, opts ...grpc.CallOption) (*taskstorev1.ReleaseKeyResponse, error) {
+func (c *Client) ReleaseKey(
+	ctx context.Context, req *taskstorev1.ReleaseKeyRequest, opts ...grpc.CallOption,
+) (*taskstorev1.ReleaseKeyResponse, error) {
 	req = shallowCopy(req)
 	c.fillScope(&req.Scope)
 	return do(ctx, c, "ReleaseKey", req, 0, func(ctx context.Context) (*taskstorev1.ReleaseKeyResponse, error) {

@@ -20,8 +20,8 @@
 // # What a lost reply leaves open
 //
 // The store remembers the latest write id of a task. If the reply to a Save is lost and another writer overtakes it before
-// the repetition arrives, the precondition decides about the repetition: with a version it ends in [ErrVersionConflict], with
-// absent in [ErrAlreadyExists], although the first attempt took effect; with any, present and not_terminal it writes once more.
-// [Error.Attempts] above 1 is the sign that this is possible. In the same way a repeated Delete may report that there
-// was nothing to delete.
+// the repetition arrives, the precondition decides about the repetition: with a version it ends in [ErrVersionConflict],
+// with absent in [ErrAlreadyExists], although the first attempt took effect; with any, present and not_terminal it writes
+// once more. [Error.Attempts] above 1 is the sign that this is possible. In the same way a repeated Delete may report that
+// there was nothing to delete.
 package client

@@ -17,7 +17,8 @@ import (
 
 const followOp = "Follow"
 
-// A stream that held for this long shows that the store is well: when it breaks, the pauses start small again, also if it brought no event.
+// A stream that held for this long shows that the store is well: when it breaks, the pauses start small again, also if it
+// brought no event.
 const steadyStream = 5 * time.Second
 
 // FollowOption configures one [Client.Follow].
@@ -32,24 +33,26 @@ type followOptions struct {
 	call      []grpc.CallOption
 }
 
-// OnOpened calls f with the opened frame, before the first event: the bounds of the log and, with include_task, the task, of the same
-// instant. It is called once; that a stream was opened again later does not show.
+// OnOpened calls f with the opened frame, before the first event: the bounds of the log and, with include_task, the task,
+// of the same instant. It is called once; that a stream was opened again later does not show.
 func OnOpened(f func(*taskstorev1.OpenedFrame)) FollowOption {
 	return func(o *followOptions) { o.onOpened = f }
 }
 
-// OnEnd calls f with the end frame, after the last event. It is not called if the iteration ends with an error or is left early.
+// OnEnd calls f with the end frame, after the last event. It is not called if the iteration ends with an error or is left
+// early.
 func OnEnd(f func(*taskstorev1.EndFrame)) FollowOption {
 	return func(o *followOptions) { o.onEnd = f }
 }
 
-// OnBreak calls f with the failure of each stream, or attempt to open one, that Follow is about to repeat: for logs and metrics.
+// OnBreak calls f with the failure of each stream, or attempt to open one, that Follow is about to repeat: for logs and
+// metrics.
 func OnBreak(f func(error)) FollowOption {
 	return func(o *followOptions) { o.onBreak = f }
 }
 
-// MaxOutage bounds the time without an open stream, after which Follow ends with [ErrUnavailable]; 0 is no bound. The default is no bound, except
-// for reads until HEAD under a context without deadline, which give up after the retry budget.
+// MaxOutage bounds the time without an open stream, after which Follow ends with [ErrUnavailable]; 0 is no bound. The
+// default is no bound, except for reads until HEAD under a context without deadline, which give up after the retry budget.
 func MaxOutage(d time.Duration) FollowOption {
 	return func(o *followOptions) { o.maxOutage, o.outageSet = d, true }
 }
@@ -69,16 +72,19 @@ func FollowCallOptions(opts ...grpc.CallOption) FollowOption {
 //		...
 //	}
 //
-// Where a read starts and ends is decided when it is first opened: from_now means behind what the log held then, and HEAD ends
-// where the head was then, limit counting over all streams. A request without a scope gets [WithScope].
+// Where a read starts and ends is decided when it is first opened: from_now means behind what the log held then, and HEAD
+// ends where the head was then, limit counting over all streams. A request without a scope gets [WithScope].
 //
-// The iteration ends after the last event, or with one pair of a nil event and an error: [ErrNotFound] (also when the task is deleted
-// meanwhile), [ErrLogRange] if retention has dropped what comes next, [ErrInvalidArgument], [ErrUnauthenticated],
-// [ErrPermissionDenied], [ErrResourceExhausted], [ErrClosed], the context's error, and [ErrUnavailable] after [MaxOutage].
+// The iteration ends after the last event, or with one pair of a nil event and an error: [ErrNotFound] (also when the task
+// is deleted meanwhile), [ErrLogRange] if retention has dropped what comes next, [ErrInvalidArgument],
+// [ErrUnauthenticated], [ErrPermissionDenied], [ErrResourceExhausted], [ErrClosed], the context's error, and
+// [ErrUnavailable] after [MaxOutage].
 //
 // Events come in the goroutine that iterates, and nothing runs ahead of it but what the connection buffers; leaving the loop
 // closes the stream. Each iteration over the result is a read of its own.
-func (c *Client) Follow(ctx context.Context, req *taskstorev1.ReadEventsRequest, opts ...FollowOption) iter.Seq2[*taskstorev1.LogEvent, error] {
+func (c *Client) Follow(
+	ctx context.Context, req *taskstorev1.ReadEventsRequest, opts ...FollowOption,
+) iter.Seq2[*taskstorev1.LogEvent, error] {
 	var o followOptions
 	for _, opt := range opts {
 		opt(&o)
@@ -270,7 +276,8 @@ func (f *follower) read(ctx context.Context, timeout time.Duration, yield func(*
 	}
 }
 
-// open takes the bounds from the first opened frame, and turns a start that would mean something else next time into a position.
+// open takes the bounds from the first opened frame, and turns a start that would mean something else next time into a
+// position.
 func (f *follower) open(frame *taskstorev1.OpenedFrame) {
 	f.isOpen, f.head, f.finalSeq = true, frame.GetLastSeq(), frame.GetFinalSeq()
 	switch start := f.req.GetStart().(type) {
@@ -301,8 +308,8 @@ func (f *follower) fromFirst(frame *taskstorev1.OpenedFrame) {
 	}
 }
 
-// overtaken is the error of a later stream that begins behind events which the first one would have brought. The store refuses
-// a position that it cannot serve, but 0 means whatever the first event is by then.
+// overtaken is the error of a later stream that begins behind events which the first one would have brought. The store
+// refuses a position that it cannot serve, but 0 means whatever the first event is by then.
 func (f *follower) overtaken(frame *taskstorev1.OpenedFrame) error {
 	if !f.resolved || f.pos != 0 || frame.GetEarliestSeq() <= f.first || f.first == 0 {
 		return nil

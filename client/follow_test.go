@@ -382,6 +382,24 @@ func TestFollowOutage(t *testing.T) {
 			}
 		})
 	})
+	t.Run("quiet, then a break", func(t *testing.T) {
+		t.Parallel()
+		bubble(t, func(t *testing.T, f *fake, n *network) {
+			f.readEvents = func(n int, _ *taskstorev1.ReadEventsRequest, stream eventStream) error {
+				if err := stream.Send(opened(1, 0)); err != nil {
+					return err
+				}
+				if n == 1 {
+					<-time.After(time.Hour)
+					return gone
+				}
+				return stream.Send(end(taskstorev1.EndReason_END_REASON_TERMINAL, 0))
+			}
+			if _, err := collect(connect(t, n).Follow(t.Context(), live, client.MaxOutage(time.Minute))); err != nil {
+				t.Error(err)
+			}
+		})
+	})
 	t.Run("swallowed request", func(t *testing.T) {
 		t.Parallel()
 		bubble(t, func(t *testing.T, f *fake, n *network) {
@@ -390,7 +408,7 @@ func TestFollowOutage(t *testing.T) {
 					<-stream.Context().Done()
 					return stream.Context().Err()
 				}
-				return play(turn{}, turn{[]*taskstorev1.ReadEventsResponse{opened(1, 0), end(taskstorev1.EndReason_END_REASON_TERMINAL, 0)}, nil})(n, nil, stream)
+				return errors.Join(stream.Send(opened(1, 0)), stream.Send(end(taskstorev1.EndReason_END_REASON_TERMINAL, 0)))
 			}
 			if _, err := collect(connect(t, n).Follow(t.Context(), live)); err != nil {
 				t.Error(err)

@@ -86,7 +86,8 @@ func WithToken(token string) Option {
 	return func(o *options) { o.token = token }
 }
 
-// WithPerRPCCredentials sends what creds provide with every call, for tokens that are renewed. It may be given more than once.
+// WithPerRPCCredentials sends what creds provide with every call, for tokens that are renewed. It may be given more than
+// once.
 func WithPerRPCCredentials(creds credentials.PerRPCCredentials) Option {
 	return func(o *options) {
 		o.require(creds != nil, "per-RPC credentials are nil")
@@ -104,8 +105,8 @@ func WithMaxMessageSize(bytes int) Option {
 }
 
 // WithKeepalive says after how much silence a connection with calls under way is probed, and how long the answer may take
-// before it counts as dead; on Linux, data that stays unacknowledged for timeout ends it, too. The defaults are 30 s and 5 s; gRPC
-// raises an interval below 10 s to that. Connections without calls are never probed.
+// before it counts as dead; on Linux, data that stays unacknowledged for timeout ends it, too. The defaults are 30 s and 5
+// s; gRPC raises an interval below 10 s to that. Connections without calls are never probed.
 //
 // The default suits task store servers and the idle timeouts of common proxies, which start at a minute. A server that keeps
 // gRPC's stock enforcement (5 min) would close a connection that has only a silent stream; gRPC then doubles the
@@ -161,13 +162,14 @@ func WithScope(scope *taskstorev1.Scope) Option {
 	return func(o *options) { o.scope = proto.CloneOf(scope) }
 }
 
-// WithOrigin names this writer in Saves and AppendEvents that have no origin; at most 64 bytes. Readers use it to skip their own events.
+// WithOrigin names this writer in Saves and AppendEvents that have no origin; at most 64 bytes. Readers use it to skip
+// their own events.
 func WithOrigin(origin string) Option {
 	return func(o *options) { o.origin = origin }
 }
 
-// WithDialOptions passes options to gRPC, for example a stats handler for tracing, or interceptors. They come last and win over what
-// this package sets, except that the transport must be secured with [WithTransportCredentials].
+// WithDialOptions passes options to gRPC, for example a stats handler for tracing, or interceptors. They come last and win
+// over what this package sets, except that the transport must be secured with [WithTransportCredentials].
 func WithDialOptions(opts ...grpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, opts...) }
 }

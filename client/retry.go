@@ -73,8 +73,8 @@ func judge(op string, err error, req proto.Message) failure {
 	return f
 }
 
-// do makes a call until it succeeds, fails for good, or its time is over. wait is how long the server is asked to wait with its
-// answer.
+// do makes a call until it succeeds, fails for good, or its time is over. wait is how long the server is asked to wait
+// with its answer.
 func do[R any](ctx context.Context, c *Client, op string, req proto.Message, wait time.Duration,
 	attempt func(context.Context) (R, error),
 ) (R, error) {

@@ -35,14 +35,17 @@ func UpdateCallOptions(opts ...grpc.CallOption) UpdateOption {
 	return func(o *updateOptions) { o.call = append(o.call, opts...) }
 }
 
-// Update changes a stored task: it reads it, lets change alter it in place, and saves it under the condition that nobody else wrote in
-// between. If somebody did, it does all of that again, after a short random pause, until the context ends: a context without
-// deadline lets it try for ever. A nil scope means [WithScope]. It returns the task as written and the reply of its Save.
+// Update changes a stored task: it reads it, lets change alter it in place, and saves it under the condition that nobody
+// else wrote in between. If somebody did, it does all of that again, after a short random pause, until the context ends: a
+// context without deadline lets it try for ever. A nil scope means [WithScope]. It returns the task as written and the
+// reply of its Save.
 //
-// change may be called several times, each time with the task as it is now; it should decide by what it sees there and do nothing else. After a lost
-// reply it can meet its own earlier change. An error that it returns ends the update and is returned as it is.
+// change may be called several times, each time with the task as it is now; it should decide by what it sees there and do
+// nothing else. After a lost reply it can meet its own earlier change. An error that it returns ends the update and is
+// returned as it is.
 //
-// Errors: [ErrNotFound], [ErrTerminalState] if change leaves a terminal state, and the others of Get and Save except [ErrVersionConflict].
+// Errors: [ErrNotFound], [ErrTerminalState] if change leaves a terminal state, and the others of Get and Save except
+// [ErrVersionConflict].
 func (c *Client) Update(ctx context.Context, scope *taskstorev1.Scope, taskID string, change func(*taskstorev1.Task) error,
 	opts ...UpdateOption,
 ) (*taskstorev1.Task, *taskstorev1.SaveResponse, error) {

@@ -114,6 +114,9 @@ func TestUpdateErrors(t *testing.T) {
 				if f.writes != 0 {
 					t.Errorf("%d writes", f.writes)
 				}
+				if saves := len(f.calls["Save"]); (saves > 1) != (tt.want == context.DeadlineExceeded) {
+					t.Errorf("%d rounds", saves)
+				}
 			})
 		})
 	}
