@@ -11,7 +11,7 @@
 //     backoff, until its context ends or, if that has no deadline, until the retry budget is used up ([WithRetryBudget]).
 //     Conflicts are never repeated: what was decided on old data has to be decided again, which is what [Client.Update] does.
 //   - [Client.Follow] yields every event of a log exactly once and in order, across broken connections, restarts of the
-//     store and changes of replica. Where that cannot be kept, it ends with an error and never skips in silence.
+//     store and changes of replica. Where that cannot be kept, it ends with an error.
 //   - Requests are not changed, and nothing that the caller passed is kept after a call has returned.
 //   - Errors are *[Error] and match the sentinels of this package, context.Canceled or context.DeadlineExceeded with
 //     [errors.Is]. No error carries a gRPC status: a program that is itself a gRPC server would otherwise hand the store's

@@ -75,6 +75,10 @@ func FollowCallOptions(opts ...grpc.CallOption) FollowOption {
 // Where a read starts and ends is decided when it is first opened: from_now means behind what the log held then, and HEAD
 // ends where the head was then, limit counting over all streams. A request without a scope gets [WithScope].
 //
+// One loss cannot be seen: in a log that was empty when it was first opened, events that are both written and dropped by
+// retention while no stream is open. And a reader that skips its own events with exclude_origin stands, for a resume, at
+// the last event that it was sent, so that retention can overtake it although it missed nothing.
+//
 // The iteration ends after the last event, or with one pair of a nil event and an error: [ErrNotFound] (also when the task
 // is deleted meanwhile), [ErrLogRange] if retention has dropped what comes next, [ErrInvalidArgument],
 // [ErrUnauthenticated], [ErrPermissionDenied], [ErrResourceExhausted], [ErrClosed], the context's error, and
