@@ -19,6 +19,8 @@ import (
 type fake struct {
 	// before is called, without the lock, at the start of every call; its error is the call's.
 	before func(ctx context.Context, req proto.Message) error
+	// saved is called after every write that took effect.
+	saved func()
 
 	mu    sync.Mutex
 	tasks map[key]*row
@@ -56,6 +58,14 @@ func (f *fake) Save(ctx context.Context, req *taskstorev1.SaveRequest, _ ...grpc
 	if err := f.enter(ctx, req); err != nil {
 		return nil, err
 	}
+	resp, err := f.save(req)
+	if err == nil && f.saved != nil {
+		f.saved()
+	}
+	return resp, err
+}
+
+func (f *fake) save(req *taskstorev1.SaveRequest) (*taskstorev1.SaveResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	id := req.GetTask().GetId()
@@ -121,6 +131,7 @@ func check(p *taskstorev1.Precondition, stored *row, old, task *taskstorev1.Task
 }
 
 func apply(task *taskstorev1.Task, d *taskstorev1.TaskDelta) *taskstorev1.Task {
+	task = proto.CloneOf(task)
 	switch c := d.GetHeadChange().(type) {
 	case *taskstorev1.TaskDelta_Head:
 		head := proto.CloneOf(c.Head)

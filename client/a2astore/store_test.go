@@ -3,6 +3,7 @@ package a2astore
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,14 +12,19 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
+	"github.com/a2aproject/a2a-go/v2/log"
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
 	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
 )
 
-// as is a context of a call of the user.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// as is a context of a call of the user, who sees no logs.
 func as(ctx context.Context, user string) context.Context {
+	ctx = log.AttachLogger(ctx, slog.New(slog.DiscardHandler))
 	ctx, call := a2asrv.NewCallContext(ctx, nil)
 	call.User = a2asrv.NewAuthenticatedUser(user, nil)
 	return ctx
@@ -178,9 +184,7 @@ func TestIdentity(t *testing.T) {
 func TestTenantOfTheCall(t *testing.T) {
 	t.Parallel()
 	f := newFake()
-	h := a2asrv.NewHandler(nil, a2asrv.WithTaskStore(newStore(f, WithAuthenticator(func(context.Context) (string, error) {
-		return "alice", nil
-	}))))
+	h := newHandler(nil, newStore(f, WithAuthenticator(func(context.Context) (string, error) { return "alice", nil })))
 	var tenant string
 	f.before = func(_ context.Context, req proto.Message) error {
 		tenant = req.(*taskstorev1.GetRequest).GetScope().GetTenant()
