@@ -97,6 +97,9 @@ func serviceText(err error) string {
 	}
 	text := e.Message
 	for _, v := range e.Violations {
+		if strings.Contains(text, v.Description) {
+			continue // the message names the first one
+		}
 		text += "; " + v.Field + ": " + v.Description
 	}
 	return strings.ToValidUTF8(text, "?")
