@@ -98,11 +98,18 @@ func LastEntries(l List, n int) List {
 	return List{Bytes: l.Bytes[at:], Count: n}
 }
 
-// ReplaceStatus returns a head with another status.
+// ReplaceStatus returns a head with another status, in memory of its size.
 func ReplaceStatus(head, status []byte) []byte {
-	out := make([]byte, 0, len(head)+len(status)+8)
+	isStatus := func(e *entry) bool { return e.num == taskStatus && e.typ == protowire.BytesType }
+	size := len(head) + fieldSize(len(status))
 	each(head, func(e *entry) {
-		if e.num != taskStatus || e.typ != protowire.BytesType {
+		if isStatus(e) {
+			size -= len(e.raw)
+		}
+	})
+	out := make([]byte, 0, size)
+	each(head, func(e *entry) {
+		if !isStatus(e) {
 			out = append(out, e.raw...)
 		}
 	})

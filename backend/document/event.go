@@ -60,5 +60,11 @@ func ParseEvent(b []byte) (Event, error) {
 // SnapshotSize is the size of the event that AppendSnapshot makes of a task of the size.
 func SnapshotSize(task int) int { return fieldSize(task) }
 
+// AppendSnapshotTag appends what precedes a task of the size in the event that AppendSnapshot makes of it.
+func AppendSnapshotTag(dst []byte, task int) []byte {
+	dst = protowire.AppendTag(dst, responseTask, protowire.BytesType)
+	return protowire.AppendVarint(dst, uint64(task))
+}
+
 // AppendSnapshot appends an encoded StreamResponse with the encoded task to dst.
 func AppendSnapshot(dst, task []byte) []byte { return appendField(dst, responseTask, task) }

@@ -55,6 +55,17 @@ func (r *run) add(input []byte, from, to int) {
 	r.end = to
 }
 
+// addEntry adds an entry of a list. Its tag and length are encoded anew if they were not in the shortest form: items are kept
+// without them, and the sizes of a list and of its items must add up.
+func (r *run) addEntry(input []byte, from int, e *entry) {
+	if len(e.raw) == fieldSize(len(e.value)) {
+		r.add(input, from, from+len(e.raw))
+		return
+	}
+	r.copied = true
+	r.bytes = appendField(r.bytes, e.num, e.value)
+}
+
 // ParseTask validates an encoded Task.
 func ParseTask(b []byte) (*Task, error) {
 	t := &Task{}
@@ -74,10 +85,10 @@ func ParseTask(b []byte) (*Task, error) {
 		}
 		switch {
 		case ok && e.num == taskArtifacts:
-			artifacts.add(b, at, end)
+			artifacts.addEntry(b, at, &e)
 			t.Artifacts.Count++
 		case ok && e.num == taskHistory:
-			history.add(b, at, end)
+			history.addEntry(b, at, &e)
 			t.History.Count++
 		default:
 			head.add(b, at, end)
