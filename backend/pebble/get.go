@@ -1,0 +1,78 @@
+package pebble
+
+import (
+	"context"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+)
+
+// Get is part of backend.Store.
+func (s *Store) Get(ctx context.Context, req *backend.GetRequest) (backend.GetResult, error) {
+	var res backend.GetResult
+	err := s.read(ctx, s.taskStripe(req.Key), func(v *view) error {
+		rec, err := v.record(req.Key)
+		if err != nil {
+			return err
+		}
+		var task []byte
+		if rec.TaskFor(req.Owner) {
+			if task, err = v.task(req.Key, rec, req.Extent); err != nil {
+				return err
+			}
+		}
+		res, err = rec.Result(req.Owner, task, s.now())
+		return err
+	})
+	return res, err
+}
+
+// read runs a read of the keys of one stripe, and returns when what it saw is durable.
+func (s *Store) read(ctx context.Context, stripe int, fn func(*view) error) error {
+	return s.readAny(ctx, fn, func() error { return s.settle(ctx, &s.stripes[stripe]) })
+}
+
+// readAny is read for any keys; settle waits for the durability of what fn saw.
+func (s *Store) readAny(ctx context.Context, fn func(*view) error, settle func() error) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.calls.Done()
+	v, err := s.view(s.db)
+	if err != nil {
+		return err
+	}
+	err = fn(v)
+	if cerr := v.close(); err == nil {
+		err = cerr
+	}
+	if serr := settle(); serr != nil {
+		return serr
+	}
+	return err
+}
+
+// Heads is part of backend.Store.
+func (s *Store) Heads(ctx context.Context, keys []backend.Key) ([]backend.Head, error) {
+	heads := make([]backend.Head, len(keys))
+	err := s.readAny(ctx, func(v *view) error {
+		for i, k := range keys {
+			rec, err := v.record(k)
+			if err != nil {
+				return err
+			}
+			heads[i] = rec.Head()
+		}
+		return nil
+	}, func() error {
+		for _, k := range keys {
+			if err := s.settle(ctx, &s.stripes[s.taskStripe(k)]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return heads, nil
+}

@@ -1,0 +1,66 @@
+package pebble
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/goleak"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
+
+func open(t testing.TB, c Config) *Store {
+	t.Helper()
+	s, err := Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil && backend.ReasonOf(err) != backend.ErrBroken {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// Each history is a random program; its states are the model.
+func TestWritesLeaveWhatTheModelSays(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{Dir: "db", FS: vfs.NewMem(), MemTableBytes: 256 << 10})
+	for i, h := range newHistories(20) {
+		r := rand.New(rand.NewPCG(7, uint64(i)))
+		for range 100 {
+			if err := h.step(t.Context(), s, r); err != nil {
+				t.Fatal(err)
+			}
+			if err := h.check(t.Context(), s, h.bounds()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConcurrentWritersAndReaders(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{Dir: "db", FS: vfs.NewMem(), MemTableBytes: 256 << 10})
+	hs := newHistories(16)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	l := startLoad(ctx, s, 1, hs, 4)
+	for range 5 {
+		if err := s.Verify(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	if errs := l.end(); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	checkAll(t, s, hs, allBounds(hs))
+}
