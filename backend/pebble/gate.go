@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -78,7 +79,14 @@ func (g *gate) open(name string, op func() (vfs.File, error)) (vfs.File, error) 
 	return &gateFile{File: f, gate: g}, nil
 }
 
+// Create also closes a gap: the file that makes a new manifest the current one must not become durable before the
+// manifest's own name, and Pebble syncs the directory only after both.
 func (g *gate) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if g.inside(name) && strings.HasPrefix(g.PathBase(name), "marker.") {
+		if err := g.syncDir(); err != nil {
+			return nil, err
+		}
+	}
 	return g.open(name, func() (vfs.File, error) { return g.FS.Create(name, c) })
 }
 
@@ -93,6 +101,17 @@ func (g *gate) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (
 // OpenDir opens for syncing, which makes changes of names durable.
 func (g *gate) OpenDir(name string) (vfs.File, error) {
 	return g.open(name, func() (vfs.File, error) { return g.FS.OpenDir(name) })
+}
+
+func (g *gate) syncDir() error {
+	d, err := g.OpenDir(g.dir)
+	if err != nil {
+		return err
+	}
+	if err := d.Sync(); err != nil {
+		return errors.Join(err, d.Close())
+	}
+	return d.Close()
 }
 
 func (g *gate) Link(oldname, newname string) error {

@@ -25,7 +25,6 @@ type state struct {
 	seq     int64
 	task    *pb.Task
 	events  []string // encoded, of this incarnation
-	keep    int      // for assertions: how many events retention would leave; 0 is all
 }
 
 // history is every state that one key has been through, by one writer at a time. The last state may not be acknowledged.
@@ -33,14 +32,18 @@ type history struct {
 	key backend.Key
 
 	mu     sync.Mutex
+	moved  *sync.Cond
 	states []state // the first one is nothing
 	acked  int     // index of the last acknowledged state
+	ended  bool    // a call has failed, so that nothing more will be acknowledged
 	// The largest numbers that a reader was shown.
 	seenVersion, seenSeq int64
 }
 
 func newHistory(id string) *history {
-	return &history{key: backend.Key{Tenant: "t", TaskID: id}, states: make([]state, 1)}
+	h := &history{key: backend.Key{Tenant: "t", TaskID: id}, states: make([]state, 1)}
+	h.moved = sync.NewCond(&h.mu)
+	return h
 }
 
 func (h *history) begin(next state) {
@@ -53,6 +56,23 @@ func (h *history) ack() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.acked = len(h.states) - 1
+	h.moved.Broadcast()
+}
+
+func (h *history) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ended = true
+	h.moved.Broadcast()
+}
+
+// await returns when n more writes have been acknowledged, or none will be.
+func (h *history) await(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for goal := h.acked + n; h.acked < goal && !h.ended; {
+		h.moved.Wait()
+	}
 }
 
 func (h *history) saw(version, seq int64) {
@@ -279,7 +299,7 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// load runs a writer for each history, and readers, until a call fails; stop makes them end without one.
+// loadRun is a writer for each history, and readers. Each runs until one of its calls fails.
 type loadRun struct {
 	stop chan struct{}
 	wg   sync.WaitGroup
@@ -289,6 +309,9 @@ type loadRun struct {
 
 func startLoad(ctx context.Context, s *Store, seed uint64, histories []*history, readers int) *loadRun {
 	l := &loadRun{stop: make(chan struct{})}
+	for _, h := range histories {
+		h.ended = false
+	}
 	run := func(n int, step func(r *rand.Rand) error) {
 		l.wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(n)))
@@ -302,6 +325,9 @@ func startLoad(ctx context.Context, s *Store, seed uint64, histories []*history,
 					l.mu.Lock()
 					l.errs = append(l.errs, err)
 					l.mu.Unlock()
+					for _, h := range histories {
+						h.end()
+					}
 					return
 				}
 			}
@@ -385,7 +411,9 @@ func event(r *rand.Rand, id string) document.Event {
 	}}})))
 }
 
-func encode(m proto.Message) []byte { return must(proto.MarshalOptions{Deterministic: true}.Marshal(m)) }
+func encode(m proto.Message) []byte {
+	return must(proto.MarshalOptions{Deterministic: true}.Marshal(m))
+}
 
 func decodeTask(b []byte) *pb.Task {
 	t := &pb.Task{}
