@@ -1,0 +1,370 @@
+package backend_test
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/backend/document"
+)
+
+// TestPlanSavePreconditions decides every condition over every row, for every owner, whole and as a delta.
+func TestPlanSavePreconditions(t *testing.T) {
+	t.Parallel()
+	for _, r := range rows {
+		for _, owner := range []backend.Owner{alice, bob, nobody, trusted} {
+			for _, pre := range []backend.Precondition{
+				{Condition: backend.Absent}, {Condition: backend.AtVersion, Version: 4}, {Condition: backend.AtVersion, Version: 5},
+				{Condition: backend.AtVersion, Version: 6}, {Condition: backend.Present}, {Condition: backend.NotTerminal},
+				{Condition: backend.Any},
+			} {
+				for _, next := range []int32{working, completed, failed} {
+					for _, delta := range []bool{false, true} {
+						req := &backend.SaveRequest{Key: key, Owner: owner, Pre: pre}
+						if delta {
+							req.Delta = statusDelta(t, next)
+						} else {
+							req.Task = taskIn(t, "ctx", next)
+						}
+						plan, err := backend.PlanSave(&r.row, req, fakeDocument{}, nil, backend.Limits{}, now)
+						want := wantSave(&r.row, owner, pre, next, delta)
+						if got := backend.ReasonOf(err); got != want || (want == "") != (err == nil) {
+							t.Errorf("%s, owner %v, %v, state %d, delta %v: %v, want %q", r.name, owner, pre, next, delta, err, want)
+						}
+						if err == nil && plan.Row.Version != r.row.Version+1 {
+							t.Errorf("%s: version %d", r.name, plan.Row.Version)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// wantSave is contract section 2 said once more, in another way.
+func wantSave(row *backend.Row, owner backend.Owner, pre backend.Precondition, next int32, delta bool) backend.Reason {
+	mine := row.Owner == "alice" && (owner == alice || owner == trusted)
+	inserts := pre.Condition == backend.Absent || pre.Condition == backend.Any
+	switch {
+	case delta && pre.Condition == backend.Absent:
+		return backend.ErrInvalid
+	case row.Kind == backend.RowTask && mine:
+	case delta || !inserts:
+		return backend.ErrTaskNotFound
+	case exists(row) && !mine:
+		return backend.ErrTaskExists
+	default:
+		return ""
+	}
+	terminal := row.State == failed
+	switch {
+	case pre.Condition == backend.Absent:
+		return backend.ErrTaskExists
+	case pre.Condition == backend.AtVersion && pre.Version != 5:
+		return backend.ErrVersionConflict
+	case terminal && (pre.Condition == backend.NotTerminal || next != failed):
+		return backend.ErrTerminalState
+	}
+	return ""
+}
+
+// TestPlanSaveRow: what each kind of row becomes.
+func TestPlanSaveRow(t *testing.T) {
+	t.Parallel()
+	task := taskIn(t, "ctx", completed)
+	nanos := now.UnixNano()
+	fresh := backend.Row{
+		Kind: backend.RowTask, ContextID: "ctx", State: completed, Final: true, Created: nanos, Updated: nanos, Finalized: nanos,
+		Touched: nanos, WriteID: "w", Size: int64(task.Size()),
+	}
+	events := []backend.EventInput{{Event: textEvent(t, "x")}, {Snapshot: true}}
+	size := int64(len(events[0].Event.Bytes) + len("replica") + document.SnapshotSize(task.Size()) + len("replica") + 2*64)
+	for _, tc := range []struct {
+		row  string
+		want func(backend.Row) backend.Row
+	}{
+		{"nothing", func(backend.Row) backend.Row {
+			w := fresh
+			w.Owner, w.Incarnation, w.Version, w.StartSeq, w.FirstSeq = "alice", 1, 1, 1, 1
+			w.LastSeq, w.FinalSeq, w.WriteSeq, w.LogEvents, w.LogBytes = 2, 2, 2, 2, size
+			return w
+		}},
+		{"tombstone", func(backend.Row) backend.Row {
+			w := fresh
+			w.Owner, w.Incarnation, w.Version, w.StartSeq, w.FirstSeq = "alice", 3, 6, 8, 8
+			w.LastSeq, w.FinalSeq, w.WriteSeq, w.LogEvents, w.LogBytes, w.DroppedMark = 9, 9, 9, 2, size, 10
+			return w
+		}},
+		{"log", func(r backend.Row) backend.Row {
+			w := fresh
+			w.Owner, w.Incarnation, w.Version, w.StartSeq, w.FirstSeq = "alice", 1, 1, 1, 1
+			w.LastSeq, w.FinalSeq, w.WriteSeq, w.LogEvents, w.LogBytes = 9, 9, 9, 9, r.LogBytes+size
+			return w
+		}},
+		{"log after a task", func(r backend.Row) backend.Row {
+			w := fresh
+			w.Owner, w.Incarnation, w.Version, w.StartSeq, w.FirstSeq, w.DroppedMark = "alice", 3, 6, 6, 6, 10
+			w.LastSeq, w.FinalSeq, w.WriteSeq, w.LogEvents, w.LogBytes = 9, 9, 9, 4, r.LogBytes+size
+			return w
+		}},
+		{"open task", func(r backend.Row) backend.Row {
+			w := fresh
+			w.Owner, w.Incarnation, w.Version, w.StartSeq, w.FirstSeq, w.DroppedMark = "alice", 1, 6, 1, 3, 3
+			w.LastSeq, w.FinalSeq, w.WriteSeq, w.LogEvents, w.LogBytes, w.Created = 9, 9, 9, 7, r.LogBytes+size, r.Created
+			return w
+		}},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			t.Parallel()
+			row := rowNamed(t, tc.row)
+			before := row
+			plan, err := backend.PlanSave(&row, &backend.SaveRequest{
+				Key: key, Owner: alice, Task: task, Pre: backend.Precondition{Condition: backend.Any}, Events: events,
+				WriteID: "w", Origin: "replica",
+			}, nil, nil, backend.Limits{}, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := tc.want(row)
+			if diff := cmp.Diff(want, plan.Row); diff != "" {
+				t.Errorf("row (-want +got):\n%s", diff)
+			}
+			if row != before {
+				t.Error("the plan changed the row that it was given")
+			}
+			wantResult := backend.SaveResult{Version: want.Version, Seq: want.LastSeq, UpdatedAt: now}
+			if plan.Result != wantResult {
+				t.Errorf("result %+v, want %+v", plan.Result, wantResult)
+			}
+			plan.FillSnapshots(task.AppendTask(nil))
+			var total int64
+			for i, e := range plan.Events {
+				total += int64(e.Size())
+				if e.Seq != want.LastSeq-1+int64(i) || e.Version != want.Version || e.Appended || e.Origin != "replica" ||
+					e.WriteID != "" || !e.CreatedAt.Equal(now) {
+					t.Errorf("event %d: %+v", i, e)
+				}
+			}
+			if total != size || string(plan.Events[1].Bytes) != string(document.AppendSnapshot(nil, task.AppendTask(nil))) {
+				t.Errorf("events of %d bytes, counted as %d", total, size)
+			}
+		})
+	}
+}
+
+func rowNamed(t testing.TB, name string) backend.Row {
+	t.Helper()
+	for _, r := range rows {
+		if r.name == name {
+			return r.row
+		}
+	}
+	t.Fatalf("no row %q", name)
+	return backend.Row{}
+}
+
+func TestPlanSaveReplay(t *testing.T) {
+	t.Parallel()
+	row := taskRow(failed)
+	for _, tc := range []struct {
+		name     string
+		owner    backend.Owner
+		writeID  string
+		replayed bool
+		want     backend.Reason
+	}{
+		{"same", alice, "w5", true, ""},
+		{"trusted", trusted, "w5", true, ""},
+		{"another owner", bob, "w5", false, backend.ErrTaskNotFound},
+		{"another id", alice, "w4", false, backend.ErrVersionConflict},
+		{"none", alice, "", false, backend.ErrVersionConflict},
+	} {
+		req := &backend.SaveRequest{
+			Key: key, Owner: tc.owner, Task: taskIn(t, "other", working), WriteID: tc.writeID,
+			Pre: backend.Precondition{Condition: backend.AtVersion, Version: 4}, Claim: &backend.ClaimRef{Key: "k", Token: "t"},
+		}
+		plan, err := backend.PlanSave(&row, req, nil, nil, backend.Limits{TaskBytes: 1}, now)
+		wantReason(t, err, tc.want)
+		if !tc.replayed {
+			continue
+		}
+		want := &backend.SavePlan{Row: row, Result: backend.SaveResult{
+			Version: 5, Seq: 6, UpdatedAt: time.Unix(0, 30).UTC(), Replayed: true,
+		}}
+		if diff := cmp.Diff(want, plan); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+	row.WriteID = ""
+	_, err := backend.PlanSave(&row, &backend.SaveRequest{Key: key, Owner: alice, Task: taskIn(t, "ctx", failed)}, nil, nil, backend.Limits{}, now)
+	wantReason(t, err, backend.ErrTaskExists) // no id is not an id
+}
+
+func TestPlanSaveTerminalMetadata(t *testing.T) {
+	t.Parallel()
+	row := taskRow(failed)
+	for _, next := range []int32{0, working, completed, 77} {
+		_, err := backend.PlanSave(&row, &backend.SaveRequest{
+			Key: key, Owner: alice, Task: taskIn(t, "ctx", next), Pre: backend.Precondition{Condition: backend.Present},
+		}, nil, nil, backend.Limits{}, now)
+		wantReason(t, err, backend.ErrTerminalState)
+		wantMeta(t, err, "stored_state", "TASK_STATE_FAILED")
+		wantMeta(t, err, "attempted_state", document.StateName(next))
+		wantMeta(t, err, "current_version", 5)
+	}
+}
+
+// TestPlanSaveDelta: the change, the size and the counts that each delta leaves.
+func TestPlanSaveDelta(t *testing.T) {
+	t.Parallel()
+	list := func(n int) document.List { return document.List{Bytes: make([]byte, n), Count: 1} }
+	put := func(id string) *document.Artifact {
+		return &document.Artifact{ID: id, Fields: make([]byte, 5), Parts: list(5)} // 12 bytes in the list
+	}
+	tail := document.List{Bytes: []byte("\x2a\x03abc\x2a\x02de"), Count: 2} // two messages
+	for _, tc := range []struct {
+		name      string
+		delta     document.Delta
+		size      int64 // of 100
+		artifacts int64 // of 2
+		messages  int64 // of 3
+		trim      int
+		want      backend.Reason
+	}{
+		{name: "nothing", size: 100, artifacts: 2, messages: 3, delta: document.Delta{MaxHistory: -1}},
+		{
+			name: "head", size: 107, artifacts: 2, messages: 3,
+			delta: document.Delta{MaxHistory: -1, Head: &document.Task{ContextID: "ctx", State: working, Head: make([]byte, 7)}},
+		},
+		{
+			name: "status", size: 105, artifacts: 2, messages: 3,
+			delta: document.Delta{MaxHistory: -1, Status: &document.Status{Bytes: make([]byte, 3), State: working}},
+		},
+		{
+			name: "replace artifacts", size: 49, artifacts: 1, messages: 3,
+			delta: document.Delta{MaxHistory: -1, Artifacts: &document.List{Bytes: make([]byte, 9), Count: 1}},
+		},
+		{name: "put new", size: 112, artifacts: 3, messages: 3, delta: document.Delta{MaxHistory: -1, Put: put("new")}},
+		{name: "put known", size: 80, artifacts: 2, messages: 3, delta: document.Delta{MaxHistory: -1, Put: put("a")}},
+		{name: "put twice held", want: backend.ErrArtifactAmbiguous, delta: document.Delta{MaxHistory: -1, Put: put("twice")}},
+		{
+			name: "append", size: 105, artifacts: 2, messages: 3,
+			delta: document.Delta{MaxHistory: -1, Append: &document.AppendToArtifact{ID: "a", Base: 2, Parts: list(5)}},
+		},
+		{
+			name: "append across a step of the length", size: 100 + 100 + 1, artifacts: 2, messages: 3,
+			delta: document.Delta{MaxHistory: -1, Append: &document.AppendToArtifact{ID: "a", Base: -1, Parts: list(100)}},
+		},
+		{
+			name: "append and replace fields", size: 97, artifacts: 2, messages: 3,
+			delta: document.Delta{MaxHistory: -1, Append: &document.AppendToArtifact{
+				ID: "a", Base: -1, Parts: list(5), Replace: true, Fields: make([]byte, 2),
+			}},
+		},
+		{
+			name: "append to unknown", want: backend.ErrArtifactUnknown,
+			delta: document.Delta{MaxHistory: -1, Append: &document.AppendToArtifact{ID: "b", Base: -1}},
+		},
+		{
+			name: "append to twice held", want: backend.ErrArtifactAmbiguous,
+			delta: document.Delta{MaxHistory: -1, Append: &document.AppendToArtifact{ID: "twice", Base: -1}},
+		},
+		{
+			name: "append to other base", want: backend.ErrBasePartsConflict,
+			delta: document.Delta{MaxHistory: -1, Append: &document.AppendToArtifact{ID: "a", Base: 0}},
+		},
+		{name: "history", size: 109, artifacts: 2, messages: 5, delta: document.Delta{MaxHistory: -1, History: tail}},
+		{name: "history, all kept", size: 109, artifacts: 2, messages: 5, delta: document.Delta{MaxHistory: 5, History: tail}},
+		{name: "history, one trimmed", size: 99, artifacts: 2, messages: 4, trim: 1, delta: document.Delta{MaxHistory: 4, History: tail}},
+		{name: "history, stored ones gone", size: 79, artifacts: 2, messages: 2, trim: 3, delta: document.Delta{MaxHistory: 2, History: tail}},
+		{name: "history, new ones trimmed", size: 74, artifacts: 2, messages: 1, trim: 3, delta: document.Delta{MaxHistory: 1, History: tail}},
+		{name: "history, none kept", size: 70, artifacts: 2, messages: 0, trim: 3, delta: document.Delta{MaxHistory: 0, History: tail}},
+		{name: "history, only trimmed", size: 90, artifacts: 2, messages: 2, trim: 1, delta: document.Delta{MaxHistory: 2}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			row := taskRow(working)
+			req := &backend.SaveRequest{Key: key, Owner: alice, Delta: &tc.delta, Pre: backend.Precondition{Condition: backend.Present}}
+			plan, err := backend.PlanSave(&row, req, fakeDocument{}, nil, backend.Limits{}, now)
+			wantReason(t, err, tc.want)
+			if tc.want == backend.ErrBasePartsConflict {
+				wantMeta(t, err, "current_parts", 2)
+				wantMeta(t, err, "current_version", 5)
+			}
+			if tc.want != "" {
+				return
+			}
+			if r := plan.Row; r.Size != tc.size || r.Artifacts != tc.artifacts || r.Messages != tc.messages || plan.Change.Trim != tc.trim {
+				t.Errorf("size %d, artifacts %d, messages %d, trim %d", r.Size, r.Artifacts, r.Messages, plan.Change.Trim)
+			}
+			if plan.Change.Whole != nil {
+				t.Error("a delta replaces everything")
+			}
+			// Exactly at the limit, and one byte more.
+			_, err = backend.PlanSave(&row, req, fakeDocument{}, nil, backend.Limits{TaskBytes: tc.size}, now)
+			wantReason(t, err, "")
+			_, err = backend.PlanSave(&row, req, fakeDocument{}, nil, backend.Limits{TaskBytes: tc.size - 1}, now)
+			wantReason(t, err, backend.ErrTaskTooLarge)
+			wantMeta(t, err, "size", tc.size)
+			wantMeta(t, err, "limit", tc.size-1)
+		})
+	}
+}
+
+// TestPlanSaveReadErrors: what the engine cannot read fails the plan.
+func TestPlanSaveReadErrors(t *testing.T) {
+	t.Parallel()
+	row := taskRow(working)
+	for i, d := range []*document.Delta{
+		{MaxHistory: -1, Status: &document.Status{State: working}},
+		{MaxHistory: -1, Head: &document.Task{ContextID: "ctx", State: working}},
+		{MaxHistory: -1, Artifacts: &document.List{}},
+		{MaxHistory: -1, Put: &document.Artifact{}},
+		{MaxHistory: -1, Append: &document.AppendToArtifact{ID: "a", Base: -1}},
+		{MaxHistory: 1},
+	} {
+		_, err := backend.PlanSave(&row, &backend.SaveRequest{
+			Key: key, Owner: alice, Delta: d, Pre: backend.Precondition{Condition: backend.Any},
+		}, fakeDocument{err: errDisk}, nil, backend.Limits{}, now)
+		if !errors.Is(err, errDisk) {
+			t.Errorf("delta %d: %v", i, err)
+		}
+	}
+}
+
+func TestPlanSaveContextAndEventIDs(t *testing.T) {
+	t.Parallel()
+	row := taskRow(working)
+	present := backend.Precondition{Condition: backend.Present}
+	for _, contextID := range []string{"", "other", "ctx\x01"} {
+		req := &backend.SaveRequest{Key: key, Owner: alice, Task: taskIn(t, contextID, working), Pre: present}
+		_, err := backend.PlanSave(&row, req, nil, nil, backend.Limits{}, now)
+		wantReason(t, err, backend.ErrContextMismatch)
+		req.Task, req.Delta = nil, &document.Delta{Head: taskIn(t, contextID, working), MaxHistory: -1}
+		_, err = backend.PlanSave(&row, req, fakeDocument{}, nil, backend.Limits{}, now)
+		wantReason(t, err, backend.ErrContextMismatch)
+	}
+	for i, e := range []document.Event{
+		{TaskID: "t", ContextID: "ctx"}, {TaskID: "t"}, {ContextID: "ctx"}, {}, {TaskID: "u"}, {ContextID: "c"}, {TaskID: "t", ContextID: "c"},
+	} {
+		want := backend.Reason("")
+		if i > 3 {
+			want = backend.ErrInvalid
+		}
+		for _, r := range []backend.Row{{}, row} {
+			req := &backend.SaveRequest{
+				Key: key, Owner: alice, Task: taskIn(t, "ctx", working), Pre: backend.Precondition{Condition: backend.Any},
+				Events: []backend.EventInput{{}, {Event: e}},
+			}
+			_, err := backend.PlanSave(&r, req, nil, nil, backend.Limits{}, now)
+			wantReason(t, err, want)
+			if e, ok := errors.AsType[*backend.Error](err); ok && e.Field != "events["+strconv.Itoa(1)+"]" {
+				t.Errorf("field %q", e.Field)
+			}
+		}
+	}
+}
