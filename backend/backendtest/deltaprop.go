@@ -3,6 +3,7 @@ package backendtest
 import (
 	"math"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -209,6 +210,7 @@ func testDeltasLikeWholeSaves(t *testing.T, e *env) {
 		twins := s.twin()
 		twins.insert(want, textEvent("x"))
 		for range rapid.IntRange(1, 8).Draw(t, "deltas") {
+			e.clock.advance(time.Millisecond)
 			next := proto.CloneOf(want)
 			d, fits := genDelta(t, next)
 			pre := rapid.SampledFrom([]backend.Precondition{present, whatever, notTerminal}).Draw(t, "precondition")
@@ -251,6 +253,9 @@ func (s *space) sameAs(o *space, m *pb.Task) {
 	if a.Version != b.Version || a.LastSeq != b.LastSeq || a.Final != b.Final || a.FinalSeq != b.FinalSeq ||
 		a.FinalizedAt.IsZero() != b.FinalizedAt.IsZero() || a.Owner != b.Owner {
 		s.Fatalf("delta leaves %+v, whole save %+v", a, b)
+	}
+	if !s.lacks(Clock) && (!a.CreatedAt.Equal(b.CreatedAt) || !a.UpdatedAt.Equal(b.UpdatedAt) || !a.FinalizedAt.Equal(b.FinalizedAt)) {
+		s.Fatalf("delta leaves the times of %+v, whole save of %+v", a, b)
 	}
 	for _, x := range []backend.Extent{{StateOnly: true}, {OmitArtifacts: true, History: 1}} {
 		a, errA := s.read(m.Id, x)

@@ -19,17 +19,19 @@ var modelScenarios = []scenario{
 // testHistories plays random histories against the store and the model, and wants every reply and all that can be seen to
 // be the same.
 func testHistories(t *testing.T, e *env) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := e.space(t)
-		m := *s
-		m.env = &env{Harness: e.Harness, clock: e.clock}
-		m.store = newModel(Options{Now: e.clock.Now, Limits: backend.Limits{TaskBytes: 700}})
-		p := &pair{T: t, store: s, model: &m}
-		for range rapid.IntRange(1, 25).Draw(t, "steps") {
-			p.step()
-			p.compare()
-		}
-	})
+	for range 4 { // as many checks again, for what is rare
+		rapid.Check(t, func(t *rapid.T) {
+			s := e.space(t)
+			m := *s
+			m.env = &env{Harness: e.Harness, clock: e.clock}
+			m.store = newModel(Options{Now: e.clock.Now, Limits: backend.Limits{TaskBytes: 700}})
+			p := &pair{T: t, store: s, model: &m}
+			for range rapid.IntRange(1, 25).Draw(t, "steps") {
+				p.step()
+				p.compare()
+			}
+		})
+	}
 }
 
 // pair is the store under test and the model, which get the same calls.
