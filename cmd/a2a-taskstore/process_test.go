@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/a2a-taskstore/taskstore/client"
+)
+
+// binary is the program under test, built once.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "a2a-taskstore-test-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "a2a-taskstore")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		os.Stderr.Write(out)
+	}
+	return path, err
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := binary(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// process is a serve on a directory of its own, which can be killed and started again.
+type process struct {
+	t       *testing.T
+	binary  string
+	address string
+	dataDir string
+	cmd     *exec.Cmd
+	log     bytes.Buffer
+}
+
+func newProcess(t *testing.T) *process {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatalf("go build: %v", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p := &process{t: t, binary: path, address: l.Addr().String(), dataDir: filepath.Join(t.TempDir(), "data")}
+	t.Cleanup(p.kill)
+	return p
+}
+
+// start starts serve and waits until it serves.
+func (p *process) start(args ...string) {
+	p.t.Helper()
+	p.log.Reset()
+	p.cmd = exec.Command(p.binary, append([]string{"serve", "--listen", p.address, "--data-dir", p.dataDir}, args...)...)
+	p.cmd.Stderr = &p.log
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	conn := p.client()
+	defer conn.Close()
+	// The connection waits until the server listens.
+	reply, err := healthpb.NewHealthClient(conn.Conn()).Check(ctx, &healthpb.HealthCheckRequest{})
+	for err != nil && ctx.Err() == nil {
+		reply, err = healthpb.NewHealthClient(conn.Conn()).Check(ctx, &healthpb.HealthCheckRequest{})
+	}
+	if err != nil || reply.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		p.kill()
+		p.t.Fatalf("the server does not serve: %v %v\n%s", reply, err, p.log.String())
+	}
+}
+
+// kill ends the process as kill -9 does.
+func (p *process) kill() {
+	if p.cmd == nil {
+		return
+	}
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+	p.cmd = nil
+}
+
+// stop ends the process as an orchestrator does, and returns its exit code.
+func (p *process) stop() int {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatal(err)
+	}
+	p.cmd.Wait()
+	code := p.cmd.ProcessState.ExitCode()
+	p.cmd = nil
+	return code
+}
+
+func (p *process) client() *client.Client {
+	p.t.Helper()
+	c, err := client.Dial(p.address, client.WithRetryBudget(time.Minute))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { c.Close() })
+	return c
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/server"
+)
+
+type serveCmd struct {
+	Listen     string `help:"TCP address to listen on; empty: none." default:"${address}"`
+	UnixSocket string `help:"Path of a unix socket to listen on, too." placeholder:"PATH"`
+	Insecure   bool   `help:"Allow an address other than loopback, although whoever reaches it may read and write everything."`
+
+	storeFlags
+	retentionFlags
+	logFlags
+
+	SweepInterval time.Duration `help:"How often expired tasks, logs and keys are looked for." default:"1m"`
+	DrainDelay    time.Duration `help:"How long to go on serving after SIGTERM while health checks already fail, so that callers move away." default:"0s"`
+	DrainTimeout  time.Duration `help:"How long calls may take to end after that." default:"20s"`
+}
+
+// Run serves until the first signal and drains; a second signal exits at once.
+func (c *serveCmd) Run(e *env) error {
+	log := c.logger(e.stderr)
+	if err := c.check(); err != nil {
+		return err
+	}
+	store, err := c.open(e.ctx, log, c.storeFlags.limits())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := store.Close(); err != nil {
+			log.Error("closing the store failed", "error", err)
+		}
+	}()
+
+	srv := server.New(store, server.Config{
+		Logger:          log,
+		MaxMessageBytes: int(c.MaxMessageBytes),
+		Retention:       c.retention(),
+		SweepInterval:   c.SweepInterval,
+		DrainDelay:      c.DrainDelay,
+	})
+	listeners, err := c.listeners()
+	if err != nil {
+		return err
+	}
+	stopAdmin := serveAdmin(&c.storeFlags, store, log)
+	defer stopAdmin()
+	for _, l := range listeners {
+		log.Info("serving", "address", l.Addr().String(), "version", version())
+	}
+	if c.Insecure {
+		log.Warn("no authentication: whoever reaches the address may read and write everything", "address", c.Listen)
+	}
+
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(listeners...) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serving ended: %w", err)
+	case <-e.ctx.Done():
+	}
+	log.Info("draining")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), c.DrainDelay+c.DrainTimeout)
+	defer cancel()
+	go func() {
+		select {
+		case <-e.kill:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if err := srv.Shutdown(ctx); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// check finds wrong configuration before anything is opened.
+func (c *serveCmd) check() error {
+	if c.Listen == "" && c.UnixSocket == "" {
+		return usagef("nothing to listen on: give --listen or --unix-socket")
+	}
+	if c.Listen != "" {
+		host, _, err := net.SplitHostPort(c.Listen)
+		if err != nil {
+			return usagef("--listen: %q is not host:port", c.Listen)
+		}
+		if ip := net.ParseIP(host); !c.Insecure && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return usagef("--listen: %s is not a loopback address, and there is no authentication: give --insecure if the network is trusted", c.Listen)
+		}
+	}
+	if c.SweepInterval <= 0 || c.DrainDelay < 0 || c.DrainTimeout < 0 {
+		return usagef("--sweep-interval must be positive, --drain-delay and --drain-timeout must not be negative")
+	}
+	if c.MaxMessageBytes < minMessageBytes || c.MaxMessageBytes > maxMessageBytes {
+		return usagef("--max-message-bytes must be from %s to %s", byteSize(minMessageBytes), byteSize(maxMessageBytes))
+	}
+	return c.retentionFlags.check()
+}
+
+const (
+	minMessageBytes = 64 << 10
+	maxMessageBytes = 1 << 30
+)
+
+func (c *serveCmd) listeners() ([]net.Listener, error) {
+	var out []net.Listener
+	fail := func(err error) ([]net.Listener, error) {
+		for _, l := range out {
+			l.Close()
+		}
+		return nil, err
+	}
+	if c.Listen != "" {
+		l, err := net.Listen("tcp", c.Listen)
+		if err != nil {
+			return fail(fmt.Errorf("cannot listen: %w", err))
+		}
+		out = append(out, l)
+	}
+	if c.UnixSocket != "" {
+		l, err := server.ListenUnix(c.UnixSocket)
+		if err != nil {
+			return fail(fmt.Errorf("cannot listen: %w", err))
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// retentionFlags say how long things are kept.
+type retentionFlags struct {
+	RetainTerminal    time.Duration `help:"Age at which terminal tasks go; 0: never." default:"0s"`
+	RetainIdle        time.Duration `help:"Age at which tasks that are not terminal go, counted from their last write; 0: never." default:"0s"`
+	RetainTasklessLog time.Duration `help:"Age at which event logs without a task go; 0: never." default:"1h"`
+	RetainTombstone   time.Duration `help:"How long a deleted id keeps its last version and seq; 0: for ever." default:"720h"`
+	LogMaxEvents      int64         `help:"Events kept per task, the oldest going first; 0: all." default:"10000"`
+	LogMaxBytes       byteSize      `help:"Bytes of events kept per task; 0: all." default:"64MiB"`
+}
+
+func (f *retentionFlags) check() error {
+	if f.RetainTerminal < 0 || f.RetainIdle < 0 || f.RetainTasklessLog < 0 || f.RetainTombstone < 0 || f.LogMaxEvents < 0 {
+		return usagef("retention must not be negative")
+	}
+	return nil
+}
+
+func (f *retentionFlags) retention() backend.Retention {
+	return backend.Retention{
+		Terminal:    f.RetainTerminal,
+		Idle:        f.RetainIdle,
+		LogEvents:   f.LogMaxEvents,
+		LogBytes:    int64(f.LogMaxBytes),
+		TasklessLog: f.RetainTasklessLog,
+		Tombstone:   f.RetainTombstone,
+	}
+}
+
+func logUnavailable(log *slog.Logger, what string, err error) {
+	log.Warn(what+" is not available", "error", err)
+}
