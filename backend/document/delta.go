@@ -1,6 +1,8 @@
 package document
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -77,7 +79,7 @@ func splitArtifact(b []byte) Artifact {
 // SplitHistory takes a list of messages apart: each is the encoded Message, without the tag.
 func SplitHistory(l List) [][]byte {
 	out := make([][]byte, 0, l.Count)
-	each(l.Bytes, func(e *entry) { out = append(out, e.value) })
+	each(l.Bytes, func(e *entry) { out = append(out, slices.Clip(e.value)) })
 	return out
 }
 
