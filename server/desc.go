@@ -86,7 +86,7 @@ func decode(msg proto.Message, receive func(any) error) error {
 		return err
 	}
 	if req.err != nil {
-		return &invalidError{violations: []violation{{detail: "the request is not an encoding of its message type"}}}
+		return &invalidError{violations: []violation{{detail: "the request is malformed, or has text that is not UTF-8"}}}
 	}
 	return nil
 }

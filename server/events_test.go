@@ -1,0 +1,455 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
+)
+
+func reading(until pb.ReadUntil) *pb.ReadEventsRequest {
+	return &pb.ReadEventsRequest{TaskId: "t", Until: until}
+}
+
+func afterSeq(r *pb.ReadEventsRequest, n int64) *pb.ReadEventsRequest {
+	r.Start = &pb.ReadEventsRequest_AfterSeq{AfterSeq: n}
+	return r
+}
+
+func afterVersion(r *pb.ReadEventsRequest, n int64) *pb.ReadEventsRequest {
+	r.Start = &pb.ReadEventsRequest_AfterVersion{AfterVersion: n}
+	return r
+}
+
+func fromNow(r *pb.ReadEventsRequest) *pb.ReadEventsRequest {
+	r.Start = &pb.ReadEventsRequest_FromNow{FromNow: &emptypb.Empty{}}
+	return r
+}
+
+func limited(r *pb.ReadEventsRequest, n int32) *pb.ReadEventsRequest {
+	r.Limit = n
+	return r
+}
+
+const (
+	head     = pb.ReadUntil_READ_UNTIL_HEAD
+	terminal = pb.ReadUntil_READ_UNTIL_TERMINAL
+	forever  = pb.ReadUntil_READ_UNTIL_FOREVER
+
+	endHead     = pb.EndReason_END_REASON_HEAD
+	endLimit    = pb.EndReason_END_REASON_LIMIT
+	endTerminal = pb.EndReason_END_REASON_TERMINAL
+)
+
+// finishedLog makes a log of 6 events: the Save of version 1 wrote 1, the Save of version 2, which is terminal, wrote 4, and
+// the others were appended, 5 by "b" and all others by "a".
+func finishedLog(t *testing.T, f *fixture) {
+	t.Helper()
+	first, last := whole(working("t")), whole(completed("t"))
+	first.Origin, last.Origin = "a", "a"
+	f.mustSave(t, first)
+	add := func(origin string, texts ...string) {
+		req := &pb.AppendEventRequest{TaskId: "t", Origin: origin}
+		for _, text := range texts {
+			req.Events = append(req.Events, said(text))
+		}
+		if _, err := f.AppendEvent(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("a", "two", "three")
+	f.mustSave(t, last)
+	add("b", "five")
+	add("a", "six")
+}
+
+func TestReadEventsRange(t *testing.T) {
+	t.Parallel()
+	f := start(t, newStore(t), Config{})
+	finishedLog(t, f)
+	withoutA := reading(head)
+	withoutA.ExcludeOrigin = "a"
+	withoutB := limited(reading(head), 5)
+	withoutB.ExcludeOrigin = "b"
+	for name, test := range map[string]struct {
+		req    *pb.ReadEventsRequest
+		want   []int64
+		reason pb.EndReason
+		last   int64
+	}{
+		"head":                         {reading(head), []int64{1, 2, 3, 4, 5, 6}, endHead, 6},
+		"terminal":                     {reading(terminal), []int64{1, 2, 3, 4}, endTerminal, 4},
+		"default":                      {reading(0), []int64{1, 2, 3, 4}, endTerminal, 4},
+		"resumed before the final seq": {afterSeq(reading(terminal), 3), []int64{4}, endTerminal, 4},
+		"at the final seq":             {afterSeq(reading(terminal), 4), nil, endTerminal, 4},
+		"behind the final seq":         {afterSeq(reading(terminal), 5), nil, endTerminal, 5},
+		"now, terminal":                {fromNow(reading(terminal)), nil, endTerminal, 6},
+		"after a seq":                  {afterSeq(reading(head), 2), []int64{3, 4, 5, 6}, endHead, 6},
+		"after the last":               {afterSeq(reading(head), 6), nil, endHead, 6},
+		"after version 0":              {afterVersion(reading(head), 0), []int64{1, 2, 3, 4, 5, 6}, endHead, 6},
+		"after version 1":              {afterVersion(reading(head), 1), []int64{2, 3, 4, 5, 6}, endHead, 6},
+		"after version 2":              {afterVersion(reading(head), 2), []int64{5, 6}, endHead, 6},
+		"now":                          {fromNow(reading(head)), nil, endHead, 6},
+		"limit":                        {limited(reading(head), 2), []int64{1, 2}, endLimit, 2},
+		"limit, resumed":               {limited(afterSeq(reading(head), 2), 2), []int64{3, 4}, endLimit, 4},
+		"limit at the head":            {limited(reading(head), 6), []int64{1, 2, 3, 4, 5, 6}, endHead, 6},
+		"without one origin":           {withoutA, []int64{5}, endHead, 6},
+		"without the other, limited":   {withoutB, []int64{1, 2, 3, 4, 6}, endHead, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, err := f.readAll(t.Context(), test.req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o := r.opened; o.GetEarliestSeq() != 1 || o.GetLastSeq() != 6 || o.GetFinalSeq() != 4 || o.FinalSeq == nil || o.GetTask() != nil {
+				t.Errorf("opened %v", o)
+			}
+			if !slices.Equal(r.seqs(), test.want) {
+				t.Errorf("events %v, want %v", r.seqs(), test.want)
+			}
+			if r.end.GetReason() != test.reason || r.end.GetLastSeq() != test.last {
+				t.Errorf("end %v, want %v at %d", r.end, test.reason, test.last)
+			}
+		})
+	}
+	for name, req := range map[string]*pb.ReadEventsRequest{
+		"seq past the head":     afterSeq(reading(head), 7),
+		"live past the head":    afterSeq(reading(forever), 7),
+		"version past the task": afterVersion(reading(terminal), 3),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := f.open(t.Context(), req)
+			meta := wantReason(t, err, backend.ErrLogRange)
+			if meta["earliest_seq"] != "1" || meta["last_seq"] != "6" {
+				t.Errorf("metadata %v", meta)
+			}
+		})
+	}
+}
+
+func TestReadEventsCarryWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	f := start(t, newStore(t), Config{})
+	finishedLog(t, f)
+	req := reading(head)
+	req.IncludeTask = true
+	r, err := f.readAll(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.opened.GetTask(); got.GetVersion() != 2 || !proto.Equal(got.GetTask(), completed("t")) {
+		t.Errorf("task %v", got)
+	}
+	versions := []int64{1, 1, 1, 2, 2, 2}
+	payloads := []*pb.StreamResponse{
+		{Payload: &pb.StreamResponse_Task{Task: working("t")}}, said("two"), said("three"),
+		{Payload: &pb.StreamResponse_Task{Task: completed("t")}}, said("five"), said("six"),
+	}
+	for i, e := range r.events {
+		if e.GetVersion() != versions[i] || !proto.Equal(e.GetEvent(), payloads[i]) || !e.GetCreatedAt().IsValid() {
+			t.Errorf("event %v", e)
+		}
+	}
+	if r.events[4].GetOrigin() != "b" {
+		t.Errorf("origin %q", r.events[4].GetOrigin())
+	}
+}
+
+// TestReadEventsOfNothing shows that an id of another owner looks exactly like one that is unknown.
+func TestReadEventsOfNothing(t *testing.T) {
+	t.Parallel()
+	f := start(t, newStore(t), Config{})
+	foreign := whole(working("foreign"))
+	foreign.Scope = &pb.Scope{Owner: proto.String("somebody")}
+	f.mustSave(t, foreign)
+	scope := &pb.Scope{Owner: proto.String("me")}
+
+	var texts []string
+	for _, id := range []string{"unknown", "foreign"} {
+		for _, req := range []*pb.ReadEventsRequest{
+			reading(head), fromNow(reading(head)), afterSeq(reading(terminal), 1), afterVersion(reading(forever), 1),
+		} {
+			req.TaskId, req.Scope = id, scope
+			_, err := f.open(t.Context(), req)
+			wantReason(t, err, backend.ErrTaskNotFound)
+			texts = append(texts, err.Error())
+		}
+	}
+	if slices.Sort(texts); len(slices.Compact(texts)) != 1 {
+		t.Errorf("texts differ: %q", texts)
+	}
+
+	var waiting []*read
+	for _, id := range []string{"unknown", "foreign"} {
+		for _, req := range []*pb.ReadEventsRequest{reading(terminal), reading(forever), fromNow(reading(forever)), afterVersion(reading(forever), 0)} {
+			req.TaskId, req.Scope, req.IncludeTask = id, scope, true
+			r, err := f.open(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !proto.Equal(r.opened, &pb.OpenedFrame{EarliestSeq: 1}) {
+				t.Errorf("%s: opened %v", id, r.opened)
+			}
+			waiting = append(waiting, r)
+		}
+	}
+	// Both ids become the caller's, and each of the waiting reads begins with the first event.
+	if _, err := f.Delete(t.Context(), &pb.DeleteRequest{TaskId: "foreign"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"unknown", "foreign"} {
+		req := &pb.AppendEventRequest{Scope: scope, TaskId: id, Events: []*pb.StreamResponse{said("mine")}}
+		if _, err := f.AppendEvent(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, r := range waiting {
+		if err := r.next(); err != nil || r.events[0].GetEvent().GetMessage() == nil {
+			t.Errorf("read %d: %v, %v", i, r.events, err)
+		}
+	}
+}
+
+func TestReadEventsLive(t *testing.T) {
+	t.Parallel()
+	f := start(t, newStore(t), Config{})
+	early, err := f.open(t.Context(), reading(terminal))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.mustAppend(t, "t", "one")
+	if err := early.next(); err != nil {
+		t.Fatal(err)
+	}
+	f.mustSave(t, whole(working("t")))
+	input := working("t")
+	input.Status.State = pb.TaskState_TASK_STATE_INPUT_REQUIRED
+	f.mustSave(t, whole(input))
+	late, err := f.open(t.Context(), fromNow(reading(terminal)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.mustSave(t, whole(completed("t")))
+	f.mustAppend(t, "t", "behind the end")
+	for name, r := range map[string]*read{"early": early, "late": late} {
+		if err := r.drain(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if r.end.GetReason() != endTerminal || r.end.GetLastSeq() != 4 {
+			t.Errorf("%s: end %v", name, r.end)
+		}
+	}
+	if got := early.seqs(); !slices.Equal(got, []int64{1, 2, 3, 4}) {
+		t.Errorf("early: %v", got)
+	}
+	if got := late.seqs(); !slices.Equal(got, []int64{4}) {
+		t.Errorf("late: %v", got)
+	}
+}
+
+func TestDeletionEndsReaders(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{false, true} {
+		f := start(t, newStore(t), Config{})
+		f.mustSave(t, whole(working("t")))
+		var open []*read
+		for _, req := range []*pb.ReadEventsRequest{reading(terminal), reading(forever), fromNow(reading(forever))} {
+			r, err := f.open(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, r)
+		}
+		if _, err := f.Delete(t.Context(), &pb.DeleteRequest{TaskId: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		if again {
+			f.mustSave(t, whole(completed("t")))
+		}
+		for _, r := range open {
+			wantReason(t, r.drain(), backend.ErrTaskNotFound)
+			if len(r.events) > 1 {
+				t.Errorf("events of the next task: %v", r.events)
+			}
+		}
+	}
+}
+
+// TestJoinAtAnyInstant has readers join a log while it is written at full speed.
+func TestJoinAtAnyInstant(t *testing.T) {
+	t.Parallel()
+	rounds := 1000
+	if testing.Short() {
+		rounds = 100
+	}
+	f := start(t, newStore(t), Config{})
+	const events, readers = 30, 3
+	slots := make(chan struct{}, 4)
+	var wg sync.WaitGroup
+	for round := range rounds {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			id := fmt.Sprint("t", round)
+			final, err := joinRound(t.Context(), f, id, events, readers)
+			if err != nil {
+				t.Errorf("round %d: %v", round, err)
+			}
+			if final != events {
+				t.Errorf("round %d: final seq %d", round, final)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// joinRound writes a log to its end, and has readers join it at random positions of the writer. Each must see every event
+// once, in order, up to the one that is final.
+func joinRound(ctx context.Context, f *fixture, id string, events, readers int) (final int64, err error) {
+	written := make([]chan struct{}, events)
+	for i := range written {
+		written[i] = make(chan struct{})
+	}
+	results := make(chan error, readers)
+	for range readers {
+		joins, spin := rand.IntN(events+1), rand.IntN(2000)
+		go func() {
+			if joins > 0 {
+				<-written[joins-1]
+			}
+			for range spin { // somewhere between two writes
+				runtime.Gosched()
+			}
+			r, err := f.readAll(ctx, &pb.ReadEventsRequest{TaskId: id, IncludeTask: true})
+			if err != nil {
+				results <- err
+				return
+			}
+			for i, e := range r.events {
+				if e.GetSeq() != int64(i+1) {
+					results <- fmt.Errorf("event %d has seq %d", i, e.GetSeq())
+					return
+				}
+			}
+			last := r.events[len(r.events)-1].GetEvent().GetTask().GetStatus().GetState()
+			if len(r.events) != events || last != pb.TaskState_TASK_STATE_COMPLETED || r.end.GetLastSeq() != int64(events) {
+				results <- fmt.Errorf("%d events up to %v, end %v", len(r.events), last, r.end)
+				return
+			}
+			// Each event came with one write of the task, so that version and seq go together.
+			if o := r.opened; o.GetTask().GetVersion() != o.GetLastSeq() {
+				results <- fmt.Errorf("opened at version %d and seq %d", o.GetTask().GetVersion(), o.GetLastSeq())
+				return
+			}
+			results <- nil
+		}()
+	}
+	for i := range events {
+		task := working(id)
+		if i == events-1 {
+			task = completed(id)
+		}
+		res, serr := f.Save(ctx, whole(task))
+		err = errors.Join(err, serr)
+		final = res.GetSeq()
+		close(written[i])
+	}
+	for range readers {
+		err = errors.Join(err, <-results)
+	}
+	return final, err
+}
+
+// TestLargeEvents shows that frames stay below what a default client reads, and that a larger event comes by itself.
+func TestLargeEvents(t *testing.T) {
+	t.Parallel()
+	f := start(t, newStore(t), Config{})
+	for _, size := range []int{1 << 20, 2 << 20, 2<<20 + 1, 5 << 20, 100, 100} {
+		f.mustAppend(t, "t", string(make([]byte, size)))
+	}
+	r, err := f.open(t.Context(), reading(head))
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames := 0
+	for {
+		before := len(r.events)
+		if err := r.next(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		frames++
+		if got := r.events[before:]; len(got) > 1 && proto.Size(&pb.EventsFrame{Events: got}) > 3<<20 {
+			t.Errorf("a frame of %d events is too large", len(got))
+		}
+	}
+	if !slices.Equal(r.seqs(), []int64{1, 2, 3, 4, 5, 6}) {
+		t.Errorf("events %v in %d frames", r.seqs(), frames)
+	}
+}
+
+func TestGetWaits(t *testing.T) {
+	t.Parallel()
+	f := start(t, newStore(t), Config{})
+	wait := func(newerThan int64, timeout time.Duration) func() (*pb.GetResponse, error) {
+		type answer struct {
+			res *pb.GetResponse
+			err error
+		}
+		done := make(chan answer, 1)
+		go func() {
+			res, err := f.Get(t.Context(), &pb.GetRequest{TaskId: "t", Wait: waitFor(newerThan, timeout)})
+			done <- answer{res, err}
+		}()
+		return func() (*pb.GetResponse, error) { a := <-done; return a.res, a.err }
+	}
+
+	_, err := wait(0, time.Millisecond)()
+	wantReason(t, err, backend.ErrTaskNotFound)
+	created := wait(0, time.Minute)
+	f.mustSave(t, whole(working("t")))
+	if res, err := created(); err != nil || res.GetVersion() != 1 {
+		t.Errorf("created: %v, %v", res, err)
+	}
+	if res, err := wait(1, time.Millisecond)(); err != nil || res.GetVersion() != 1 {
+		t.Errorf("timeout: %v, %v", res, err)
+	}
+	newer := wait(1, time.Minute)
+	f.mustAppend(t, "t", "not newer")
+	f.mustSave(t, whole(working("t")))
+	if res, err := newer(); err != nil || res.GetVersion() != 2 {
+		t.Errorf("newer: %v, %v", res, err)
+	}
+	deleted := wait(2, time.Minute)
+	if _, err := f.Delete(t.Context(), &pb.DeleteRequest{TaskId: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = deleted()
+	wantReason(t, err, backend.ErrTaskNotFound)
+}
+
+func TestRetryInfoOfUnavailable(t *testing.T) {
+	t.Parallel()
+	f := start(t, failingStore{newStore(t), func() error { return backend.ErrUnavailable }}, Config{})
+	_, err := f.Get(t.Context(), &pb.GetRequest{TaskId: "t"})
+	wantReason(t, err, backend.ErrUnavailable)
+	if d := detail[*errdetails.RetryInfo](err).GetRetryDelay().AsDuration(); d != retryDelay {
+		t.Errorf("retry delay %v", d)
+	}
+}
