@@ -1,0 +1,307 @@
+package postgres
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+)
+
+// Bounds of one batch: a commit is shared by as many as are waiting, up to where its size makes them wait for each other.
+const (
+	maxBatchOps   = 128
+	maxBatchBytes = 4 << 20
+)
+
+const (
+	// attemptTimeout ends an attempt on a database that does not answer. Late success of an abandoned attempt does no harm.
+	attemptTimeout = 15 * time.Second
+	// patience is how long a write is tried for a caller who set no deadline.
+	patience = 30 * time.Second
+	// firstPause and longestPause bound the wait before another attempt.
+	firstPause   = 5 * time.Millisecond
+	longestPause = 500 * time.Millisecond
+)
+
+// committer writes the queued ops of its share of the ids, batch by batch, on one connection at a time.
+type committer struct {
+	pool    *pgxpool.Pool
+	clock   *clock
+	memory  *memories
+	changed func([]backend.Key)
+
+	mu     sync.Mutex
+	queue  []*op
+	wake   chan struct{} // holds a token while the queue may not be empty
+	closed bool
+}
+
+func newCommitter(pool *pgxpool.Pool, clock *clock, changed func([]backend.Key)) *committer {
+	return &committer{pool: pool, clock: clock, memory: newMemories(), changed: changed, wake: make(chan struct{}, 1)}
+}
+
+// enqueue hands an op over.
+func (c *committer) enqueue(o *op) {
+	c.mu.Lock()
+	c.queue = append(c.queue, o)
+	c.mu.Unlock()
+	c.signal()
+}
+
+func (c *committer) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stop makes run return once the queue is empty.
+func (c *committer) stop() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.signal()
+}
+
+// run works until stop is called.
+func (c *committer) run() {
+	failures := 0
+	for {
+		batch, closed := c.take()
+		if len(batch) == 0 {
+			if closed {
+				return
+			}
+			<-c.wake
+			continue
+		}
+		again, err := c.execute(batch)
+		if err == nil {
+			failures = 0
+		} else {
+			failures++
+			time.Sleep(pause(failures))
+		}
+		c.putBack(again)
+	}
+}
+
+// pause is how long to wait after so many failures in a row, with jitter.
+func pause(failures int) time.Duration {
+	d := min(firstPause<<min(failures-1, 10), longestPause)
+	return d/2 + rand.N(d)
+}
+
+// take removes the next batch from the queue: in order, each id once.
+func (c *committer) take() (batch []*op, closed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	size := 0
+	taken := make(map[name]struct{}, len(c.queue))
+	rest := c.queue[:0]
+	for _, o := range c.queue {
+		switch {
+		case o.over():
+			o.giveUp(context.Cause(o.ctx))
+		case len(batch) == maxBatchOps, len(batch) > 0 && size+o.size > maxBatchBytes, touches(taken, o.names):
+			rest = append(rest, o)
+		default:
+			batch = append(batch, o)
+			size += o.size
+		}
+		for _, n := range o.names {
+			taken[n] = struct{}{} // also of those left behind: one id's writes keep their order
+		}
+	}
+	clear(c.queue[len(rest):])
+	c.queue = rest
+	return batch, c.closed && len(rest) == 0
+}
+
+func touches(taken map[name]struct{}, names []name) bool {
+	for _, n := range names {
+		if _, ok := taken[n]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// putBack puts ops in front of the queue.
+func (c *committer) putBack(ops []*op) {
+	if len(ops) == 0 {
+		return
+	}
+	c.mu.Lock()
+	c.queue = append(ops, c.queue...)
+	c.mu.Unlock()
+}
+
+// execute tries to carry out the ops, and finishes those that it can. It returns the others, and why they failed: nil if
+// their guesses were wrong.
+func (c *committer) execute(ops []*op) (again []*op, err error) {
+	again, err = c.attempt(ops)
+	if err == nil || classify(err) != fault {
+		return again, err
+	}
+	if len(ops) == 1 {
+		for _, o := range again {
+			o.finish(faulty(err))
+		}
+		return nil, nil
+	}
+	// The fault of one must not become that of all.
+	var rest []*op
+	for _, o := range again {
+		left, _ := c.execute([]*op{o})
+		rest = append(rest, left...)
+	}
+	return rest, nil
+}
+
+// attempt plans and writes the ops once.
+func (c *committer) attempt(ops []*op) (again []*op, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), attemptTimeout)
+	defer cancel()
+	conn, err := c.pool.Acquire(ctx)
+	if err != nil {
+		return ops, err
+	}
+	defer func() {
+		release(c.pool, conn, err)
+	}()
+
+	ready, unsure := c.guess(ops)
+	if len(unsure) > 0 {
+		if err := load(ctx, conn.Conn(), unsure, c.clock); err != nil {
+			c.doubt(ops)
+			return ops, err
+		}
+		ready = append(ready, c.decide(unsure)...)
+	}
+	if len(ready) == 0 {
+		return nil, nil
+	}
+
+	var changes []*change
+	var claims []*claimChange
+	for _, o := range ready {
+		if o.out.change != nil {
+			changes = append(changes, o.out.change)
+		} else {
+			claims = append(claims, o.out.claim)
+		}
+	}
+	won, err := write(ctx, conn.Conn(), changes, claims)
+	if err != nil {
+		c.doubt(ready)
+		if classify(err) == lost {
+			for _, o := range ready {
+				o.tried = o.out.stamp()
+			}
+		}
+		return ready, err
+	}
+	return c.settle(ready, won), nil
+}
+
+// guess plans the ops that what is remembered is enough for. The others, also those whose plan writes nothing, are unsure.
+func (c *committer) guess(ops []*op) (ready, unsure []*op) {
+	for _, o := range ops {
+		if o.sure {
+			unsure = append(unsure, o)
+			continue
+		}
+		o.in = o.plan.guess(c.memory.get(o.plan.asks().key))
+		if o.in != nil {
+			now, ok := c.clock.estimate()
+			if touched := backend.At(o.in.rec.Touched); now.Before(touched) {
+				now = touched // an estimate must not turn a row's time back
+			}
+			o.in.now = now
+			if ok {
+				out, err := o.plan.plan(o.in)
+				if err == nil && !out.nothing() {
+					o.out = out
+					o.out.change.absentWrite = o.in.absentWrite
+					ready = append(ready, o)
+					continue
+				}
+			}
+		}
+		unsure = append(unsure, o)
+	}
+	return ready, unsure
+}
+
+// decide plans ops with facts, and finishes those that have nothing to write.
+func (c *committer) decide(ops []*op) (ready []*op) {
+	for _, o := range ops {
+		if o.tried != 0 && (o.in.rec.stamp == o.tried || o.in.claimStamp == o.tried) {
+			c.done(o) // the attempt whose answer was lost had succeeded
+			c.changed(changedKeys([]*op{o}))
+			continue
+		}
+		out, err := o.plan.plan(o.in)
+		switch {
+		case err != nil:
+			o.finish(err)
+		case out.nothing():
+			o.finish(nil)
+		default:
+			o.out = out
+			ready = append(ready, o)
+		}
+	}
+	return ready
+}
+
+// settle finishes the ops whose stamps have won, and returns the others.
+func (c *committer) settle(ops []*op, won map[int64]struct{}) (again []*op) {
+	var winners []*op
+	for _, o := range ops {
+		if _, ok := won[o.out.stamp()]; ok {
+			winners = append(winners, o)
+		} else {
+			again = append(again, o)
+		}
+	}
+	c.doubt(again)
+	c.changed(changedKeys(winners))
+	for _, o := range winners {
+		c.done(o)
+	}
+	return again
+}
+
+// done finishes an op that was carried out.
+func (c *committer) done(o *op) {
+	if ch := o.out.change; ch != nil {
+		c.memory.put(ch.key, remember(o.in, ch))
+	}
+	o.finish(nil)
+}
+
+// doubt makes sure that the next plan of the ops is made on what is read then.
+func (c *committer) doubt(ops []*op) {
+	for _, o := range ops {
+		o.sure = true
+		if o.out.change != nil {
+			c.memory.forget(o.out.change.key)
+		}
+	}
+}
+
+func changedKeys(ops []*op) []backend.Key {
+	keys := make([]backend.Key, 0, len(ops))
+	for _, o := range ops {
+		if o.out.change != nil {
+			keys = append(keys, o.out.change.key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,252 @@
+package postgres
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+)
+
+// Watch implements backend.Store.
+func (s *Store) Watch(fn func(backend.Key)) (stop func()) { return s.watchers.add(fn) }
+
+// watchers are the functions that are called for changed keys.
+type watchers struct {
+	mu   sync.RWMutex
+	next int
+	fns  map[int]func(backend.Key)
+}
+
+func (w *watchers) add(fn func(backend.Key)) (stop func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fns == nil {
+		w.fns = map[int]func(backend.Key){}
+	}
+	id := w.next
+	w.next++
+	w.fns[id] = fn
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.fns, id)
+	}
+}
+
+func (w *watchers) call(keys []backend.Key) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, fn := range w.fns {
+		for _, k := range keys {
+			fn(k)
+		}
+	}
+}
+
+const (
+	channel = "a2a_taskstore"
+	// maxPayload bounds a NOTIFY's payload; the server's bound is 8,000 bytes.
+	maxPayload = 7000
+	// maxHints bounds the keys that wait for a NOTIFY; more are left to polling.
+	maxHints = 4096
+	// hintTimeout bounds the sending of hints that nobody may need any more.
+	hintTimeout = 2 * time.Second
+	// listenCheck is how often a silent listening connection is asked whether it still lives, and listenTimeout how long it
+	// may take to answer.
+	listenCheck   = 5 * time.Second
+	listenTimeout = 2 * time.Second
+)
+
+// hints tells other replicas which keys changed, and hears of theirs. Hints may get lost.
+type hints struct {
+	sender   uint64 // tells this replica's own hints from others'
+	pool     *pgxpool.Pool
+	config   *pgx.ConnConfig
+	watchers *watchers
+	logger   *slog.Logger
+
+	mu      sync.Mutex
+	pending map[backend.Key]struct{}
+	wake    chan struct{}
+}
+
+func newHints(pool *pgxpool.Pool, config *pgx.ConnConfig, w *watchers, logger *slog.Logger) *hints {
+	return &hints{
+		sender: rand.Uint64(), pool: pool, config: config, watchers: w, logger: logger,
+		pending: map[backend.Key]struct{}{}, wake: make(chan struct{}, 1),
+	}
+}
+
+// add has the keys told to the other replicas.
+func (h *hints) add(keys []backend.Key) {
+	h.mu.Lock()
+	for _, k := range keys {
+		if len(h.pending) < maxHints {
+			h.pending[k] = struct{}{}
+		}
+	}
+	h.mu.Unlock()
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// notify sends what is pending whenever something is, until ctx ends.
+func (h *hints) notify(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.wake:
+		}
+		h.mu.Lock()
+		keys := h.pending
+		h.pending = make(map[backend.Key]struct{}, len(keys))
+		h.mu.Unlock()
+		if err := h.send(ctx, encodeHints(h.sender, maps.Keys(keys))); err != nil && ctx.Err() == nil {
+			h.logger.DebugContext(ctx, "hints to other replicas were not sent", "keys", len(keys), "error", err)
+		}
+	}
+}
+
+func (h *hints) send(ctx context.Context, payloads []string) (err error) {
+	if len(payloads) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, hintTimeout)
+	defer cancel()
+	conn, err := h.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { release(h.pool, conn, err) }()
+	b := &pgx.Batch{}
+	for _, p := range payloads {
+		b.Queue("SELECT pg_notify($1::text, $2::text)", channel, p)
+	}
+	return conn.SendBatch(ctx, b).Close()
+}
+
+// listen passes on what other replicas send, until ctx ends. It connects again when the connection is lost; what was sent
+// meanwhile is left to polling.
+func (h *hints) listen(ctx context.Context) {
+	for failures := 1; ctx.Err() == nil; failures++ {
+		err := h.listenOnce(ctx, func() { failures = 0 })
+		if ctx.Err() != nil {
+			return
+		}
+		h.logger.WarnContext(ctx, "no hints from other replicas, polling meanwhile", "error", err)
+		select {
+		case <-time.After(pause(max(failures, 1))):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (h *hints) listenOnce(ctx context.Context, listening func()) error {
+	dial, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(dial, h.config)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		_ = conn.Close(end) // it may be broken already
+	}()
+	if _, err := conn.Exec(dial, "LISTEN "+channel); err != nil {
+		return err
+	}
+	listening()
+	for {
+		wait, cancel := context.WithTimeout(ctx, listenCheck)
+		note, err := conn.WaitForNotification(wait)
+		silent := wait.Err() != nil && ctx.Err() == nil
+		cancel()
+		switch {
+		case err == nil:
+			h.hear(note)
+		case silent && !conn.IsClosed():
+			check, cancel := context.WithTimeout(ctx, listenTimeout)
+			err := conn.Ping(check)
+			cancel()
+			if err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+func (h *hints) hear(note *pgconn.Notification) {
+	sender, keys, ok := decodeHints(note.Payload)
+	if ok && sender != h.sender {
+		h.watchers.call(keys)
+	}
+}
+
+// encodeHints makes payloads that name the sender and the keys. They are base64, because ids may hold characters that the
+// database's encoding has not.
+func encodeHints(sender uint64, keys func(func(backend.Key) bool)) []string {
+	var payloads []string
+	head := binary.BigEndian.AppendUint64(nil, sender)
+	buf := head
+	flush := func() {
+		if len(buf) > len(head) {
+			payloads = append(payloads, base64.RawStdEncoding.EncodeToString(buf))
+		}
+		buf = head[:len(head):len(head)]
+	}
+	for k := range keys {
+		entry := appendText(appendText(nil, k.Tenant), k.TaskID)
+		if base64.RawStdEncoding.EncodedLen(len(buf)+len(entry)) > maxPayload {
+			flush()
+		}
+		buf = append(buf, entry...)
+	}
+	flush()
+	return payloads
+}
+
+func appendText(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+func decodeHints(payload string) (sender uint64, keys []backend.Key, ok bool) {
+	b, err := base64.RawStdEncoding.DecodeString(payload)
+	if err != nil || len(b) < 8 {
+		return 0, nil, false
+	}
+	sender, b = binary.BigEndian.Uint64(b), b[8:]
+	text := func() (string, bool) {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > uint64(len(b)-size) {
+			return "", false
+		}
+		s := string(b[size : size+int(n)])
+		b = b[size+int(n):]
+		return s, true
+	}
+	for len(b) > 0 {
+		tenant, ok1 := text()
+		id, ok2 := text()
+		if !ok1 || !ok2 {
+			return 0, nil, false
+		}
+		keys = append(keys, backend.Key{Tenant: tenant, TaskID: id})
+	}
+	return sender, keys, true
+}

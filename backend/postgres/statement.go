@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+type pgInt8 = pgtype.Int8
+
+// statement is a statement that is put together from common table expressions, with its arguments.
+type statement struct {
+	with strings.Builder
+	args []any
+}
+
+// cte adds a common table expression.
+func (s *statement) cte(name string, body ...string) {
+	if s.with.Len() == 0 {
+		s.with.WriteString("WITH ")
+	} else {
+		s.with.WriteString(",\n")
+	}
+	s.with.WriteString(name)
+	for _, b := range body {
+		s.with.WriteString(b)
+	}
+}
+
+// arg adds an argument and returns its placeholder.
+func (s *statement) arg(v any) string {
+	s.args = append(s.args, v)
+	return "$" + strconv.Itoa(len(s.args))
+}
+
+// column is a column of a source: an array of values.
+type column struct {
+	name, typ string
+	all       any // the slice
+	first     any
+}
+
+func columnOf[T any](name, typ string, n int, at func(i int) T) column {
+	all := make([]T, n)
+	for i := range all {
+		all[i] = at(i)
+	}
+	return column{name: name, typ: typ, all: all, first: all[0]}
+}
+
+func int8s(name string, n int, at func(i int) int64) column { return columnOf(name, "bigint", n, at) }
+
+func bools(name string, n int, at func(i int) bool) column { return columnOf(name, "boolean", n, at) }
+
+// byteas makes a column of bytes; nil is NULL.
+func byteas(name string, n int, at func(i int) []byte) column { return columnOf(name, "bytea", n, at) }
+
+func texts(name string, n int, at func(i int) string) column {
+	return byteas(name, n, func(i int) []byte { return asBytes(at(i)) })
+}
+
+// asBytes is never nil.
+func asBytes(s string) []byte {
+	if s == "" {
+		return []byte{}
+	}
+	return []byte(s)
+}
+
+// source returns a FROM item with n rows of the columns, which has the alias. A single row is spelled out, without arrays:
+// that is what a lone caller's statement is planned and run fastest with.
+func (s *statement) source(alias string, n int, cols ...column) string {
+	var b strings.Builder
+	if n == 1 {
+		b.WriteString("(SELECT ")
+		for i, c := range cols {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(s.arg(c.first) + "::" + c.typ + " AS " + c.name)
+		}
+		return b.String() + ") AS " + alias
+	}
+	b.WriteString("unnest(")
+	for i, c := range cols {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(s.arg(c.all) + "::" + c.typ + "[]")
+	}
+	b.WriteString(") AS " + alias + "(")
+	for i, c := range cols {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(c.name)
+	}
+	return b.String() + ")"
+}
+
+// names lists the columns, each with the prefix.
+func names(prefix string, cols []column) string {
+	out := make([]string, len(cols))
+	for i, c := range cols {
+		out[i] = prefix + c.name
+	}
+	return strings.Join(out, ", ")
+}
