@@ -25,9 +25,9 @@ type testStore struct {
 	// afterRead, unless nil, runs between a read and its return.
 	afterRead func()
 	// deaf makes Watch hear nothing; poll is the PollInterval.
-	deaf     bool
-	poll     time.Duration
-	headsErr error
+	deaf bool
+	poll time.Duration
+	away atomic.Bool
 }
 
 func newStore(t *testing.T) *testStore {
@@ -52,8 +52,8 @@ func (s *testStore) ReadLog(ctx context.Context, req *backend.ReadLogRequest) (b
 func (s *testStore) Heads(ctx context.Context, keys []backend.Key) ([]backend.Head, error) {
 	s.headCalls.Add(1)
 	s.headKeys.Add(int64(len(keys)))
-	if s.headsErr != nil {
-		return nil, s.headsErr
+	if s.away.Load() {
+		return nil, errors.New("away")
 	}
 	return s.Store.Heads(ctx, keys)
 }
@@ -283,10 +283,10 @@ func TestPolling(t *testing.T) {
 			t.Errorf("%d reads while nothing happened", got-reads)
 		}
 
-		store.headsErr = errors.New("away")
+		store.away.Store(true)
 		time.Sleep(10 * store.poll)
 		store.append(t, 1)
-		store.headsErr = nil
+		store.away.Store(false)
 		time.Sleep(store.poll)
 		synctest.Wait()
 		if failures != 1 {
