@@ -43,3 +43,8 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	backendtest.Run(t, harness(func() vfs.FS { return vfs.NewMem() }))
 }
+
+func TestConformanceOnDisk(t *testing.T) {
+	t.Parallel()
+	backendtest.Run(t, harness(func() vfs.FS { return vfs.Default }))
+}

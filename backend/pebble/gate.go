@@ -12,9 +12,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// gate is the file system that Pebble works on. The first change of the directory that fails breaks the store before
-// Pebble hears of it, and shuts the gate: no later change passes. So whatever Pebble does about the error, in whatever
-// goroutine, it cannot make things worse, nor touch the directory when another Store has it.
+// gate is the file system that Pebble works on. The first change of the directory that fails breaks the store and shuts the
+// gate: neither this call nor any later one that would change the directory ever returns to Pebble. Some of what Pebble
+// does about such errors cannot be lived with: a failed switch to a new log ends in a panic that unlocks what is not locked,
+// which ends the process, recover or not; a failed manifest in Logger.Fatalf; a failed flush is tried again for ever.
+// So Pebble stays where it is, holding what it holds; whoever waits for it also waits for the fault, and nothing can touch
+// the directory any more when another Store has it.
 //
 // What happens outside of the directory (a checkpoint elsewhere) is not judged.
 type gate struct {
@@ -27,27 +30,34 @@ type gate struct {
 	lock    atomic.Pointer[directoryLock]
 }
 
-// errShut is what a change gets when the gate is shut.
-var errShut = errors.New("the store is broken or closed")
-
 func newGate(base vfs.FS, dir string, f *fault) *gate { return &gate{FS: base, dir: dir, fault: f} }
 
 // inside reports whether the name is the directory, or in it.
 func (g *gate) inside(name string) bool { return name == g.dir || g.PathDir(name) == g.dir }
 
-// change runs an operation that changes the directory.
+// change runs an operation that changes the directory. It returns if the operation succeeds, or finds that a file does not
+// exist.
 func (g *gate) change(op func() error) error {
+	err, ok := g.try(op)
+	if !ok {
+		select {}
+	}
+	return err
+}
+
+func (g *gate) try(op func() error) (err error, ok bool) {
 	g.running.RLock()
 	defer g.running.RUnlock()
 	if g.shut.Load() {
-		return errShut
+		return nil, false
 	}
-	err := op()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		g.shut.Store(true)
-		_ = g.fault.raise(err)
+	err = op()
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err, true
 	}
-	return err
+	g.shut.Store(true)
+	_ = g.fault.raise(err)
+	return nil, false
 }
 
 // shutAndWait shuts the gate and returns when nothing passes any more.

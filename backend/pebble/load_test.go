@@ -378,6 +378,8 @@ func checkAll(t *testing.T, s *Store, hs []*history, bs []bounds) {
 	}
 }
 
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
+
 func text(r *rand.Rand) string { return fmt.Sprintf("%0*d", 1+r.IntN(200), r.Uint32()) }
 
 func textPart(s string) *pb.Part { return &pb.Part{Content: &pb.Part_Text{Text: s}} }

@@ -107,7 +107,8 @@ func (s *Store) open(c *Config) error {
 		return openError(err)
 	}
 	if err := s.checkFormat(); err != nil {
-		return errors.Join(err, s.Close())
+		_ = s.Close() // says nothing that err does not
+		return err
 	}
 	return nil
 }
@@ -158,8 +159,8 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 
-	s.calls.Wait()
 	err := s.fault.run(func() error {
+		s.calls.Wait()
 		s.commits.Wait() // of callers that did not wait for them
 		return s.db.Close()
 	})

@@ -11,8 +11,6 @@ import (
 	"github.com/a2a-taskstore/taskstore/backend"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
-
 func open(t testing.TB, c Config) *Store {
 	t.Helper()
 	s, err := Open(c)
@@ -25,6 +23,21 @@ func open(t testing.TB, c Config) *Store {
 		}
 	})
 	return s
+}
+
+// It is not parallel, so that nobody else's goroutines come and go.
+func TestCloseLeavesNoGoroutine(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	s := open(t, Config{Dir: "db", FS: vfs.NewMem(), MemTableBytes: 64 << 10})
+	hs := newHistories(4)
+	l := startLoad(t.Context(), s, 1, hs, 2)
+	hs[0].await(100)
+	if errs := l.end(); len(errs) > 0 {
+		t.Error(errs)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // Each history is a random program; its states are the model.
