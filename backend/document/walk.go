@@ -29,6 +29,9 @@ func next(b []byte, depth int) (entry, *Error) {
 	if n < 0 {
 		return e, failf("malformed protobuf")
 	}
+	if num > protowire.MaxValidNumber { // ConsumeTag lets them pass; not every parser does
+		return e, failf("invalid field number")
+	}
 	e.num, e.typ = num, typ
 	m := 0
 	switch typ {
