@@ -8,8 +8,8 @@ import (
 	"github.com/a2a-taskstore/taskstore/backend/document"
 )
 
-// body is a task's content. A whole task is kept as the bytes that came; its lists are taken apart when a delta first asks
-// for one of their items. It answers what the plan of a delta asks (backend.Document), under the shard's lock.
+// body is a task's content. A whole task is kept as the bytes that came; its lists are taken apart when a delta first changes
+// one of their items. It answers what the plan of a delta asks (backend.Document), under the shard's lock.
 //
 // No byte that a view may hold ever changes: pieces are replaced, or grow beyond the length that a view has.
 type body struct {
@@ -49,15 +49,26 @@ var _ backend.Document = (*body)(nil)
 // Head returns the head.
 func (b *body) Head() ([]byte, error) { return b.head, nil }
 
-// Artifact looks an artifact up by its id.
+// Artifact looks an artifact up by its id. It splits nothing, for a split list may come back with its fields in another
+// order, and a refused delta changes not even that.
 func (b *body) Artifact(id string) (backend.ArtifactInfo, error) {
-	b.splitArtifacts()
 	var info backend.ArtifactInfo
+	found := func(i, parts, fieldBytes, partBytes int) {
+		if info.Holds++; info.Holds == 1 {
+			info.Index, info.Parts, info.FieldBytes, info.PartBytes = i, parts, fieldBytes, partBytes
+		}
+	}
 	for i := range b.artifacts.items {
 		if a := &b.artifacts.items[i]; a.id == id {
-			if info.Holds++; info.Holds == 1 {
-				info.Index, info.Parts, info.FieldBytes, info.PartBytes = i, a.count, len(a.fields), a.parts.size
-			}
+			found(i, a.count, len(a.fields), a.parts.size)
+		}
+	}
+	if b.artifacts.whole.Count == 0 {
+		return info, nil
+	}
+	for i, a := range document.SplitArtifacts(b.artifacts.whole) {
+		if a.ID == id {
+			found(i, a.Parts.Count, len(a.Fields), len(a.Parts.Bytes))
 		}
 	}
 	return info, nil
@@ -99,6 +110,9 @@ func (b *body) apply(c *backend.Change) {
 	}
 	if c.Head != nil {
 		b.head, b.base.head = c.Head, false
+	}
+	if c.Put != nil || c.Append != nil {
+		b.splitArtifacts()
 	}
 	switch {
 	case c.Artifacts != nil:
@@ -142,7 +156,6 @@ func (b *body) splitArtifacts() {
 		items[i] = ownArtifact(&split[i])
 	}
 	b.artifacts, b.base.artifacts = artifacts{items: items}, false
-	b.leaveBase()
 }
 
 // trim removes the n oldest messages.

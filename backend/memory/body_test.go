@@ -258,7 +258,7 @@ func TestBaseIsLeftWhenLittleOfItIsUsed(t *testing.T) {
 			if copied := b.base.size == 0; copied != (head > 0) {
 				t.Errorf("a head of %d KB was replaced; the rest was copied: %t", head, copied)
 			}
-			b.splitArtifacts()
+			b.apply(&backend.Change{Append: &document.AppendToArtifact{ID: "a"}})
 			if b.base.size != 0 {
 				t.Error("the base is kept for the history alone")
 			}
