@@ -85,11 +85,15 @@ func (f *fake) save(req *taskstorev1.SaveRequest) (*taskstorev1.SaveResponse, er
 	}
 	old := parse(stored.task)
 	task := req.GetTask()
+	var misfit error
 	if task == nil {
-		task = apply(old, req.GetDelta())
+		task, misfit = apply(old, req.GetDelta())
 	}
 	if err := check(req.GetPrecondition(), stored, old, task); err != nil {
 		return nil, err
+	}
+	if misfit != nil {
+		return nil, misfit
 	}
 	b, err := proto.Marshal(task)
 	if err != nil {
@@ -130,7 +134,8 @@ func check(p *taskstorev1.Precondition, stored *row, old, task *taskstorev1.Task
 	return nil
 }
 
-func apply(task *taskstorev1.Task, d *taskstorev1.TaskDelta) *taskstorev1.Task {
+// apply returns the task that the delta makes. With an error, it is the task as far as the delta fits.
+func apply(task *taskstorev1.Task, d *taskstorev1.TaskDelta) (*taskstorev1.Task, error) {
 	task = proto.CloneOf(task)
 	switch c := d.GetHeadChange().(type) {
 	case *taskstorev1.TaskDelta_Head:
@@ -141,7 +146,50 @@ func apply(task *taskstorev1.Task, d *taskstorev1.TaskDelta) *taskstorev1.Task {
 		task.Status = c.Status
 	}
 	task.History = append(task.History, d.GetAppendHistory()...)
-	return task
+	if d.MaxHistory != nil {
+		trim(task, d.MaxHistory, true)
+	}
+	switch c := d.GetArtifactChange().(type) {
+	case *taskstorev1.TaskDelta_PutArtifact:
+		switch at := holders(task, c.PutArtifact.GetArtifactId()); len(at) {
+		case 0:
+			task.Artifacts = append(task.Artifacts, c.PutArtifact)
+		case 1:
+			task.Artifacts[at[0]] = c.PutArtifact
+		default:
+			return task, failure(codes.FailedPrecondition, "ARTIFACT_AMBIGUOUS", "several artifacts have this id")
+		}
+	case *taskstorev1.TaskDelta_AppendParts:
+		at := holders(task, c.AppendParts.GetArtifactId())
+		switch {
+		case len(at) == 0:
+			return task, failure(codes.FailedPrecondition, "ARTIFACT_UNKNOWN", "no artifact has this id")
+		case len(at) > 1:
+			return task, failure(codes.FailedPrecondition, "ARTIFACT_AMBIGUOUS", "several artifacts have this id")
+		}
+		a := task.Artifacts[at[0]]
+		if int(c.AppendParts.GetBaseParts()) != len(a.GetParts()) {
+			return task, failure(codes.Aborted, "BASE_PARTS_CONFLICT", "the artifact has another number of parts")
+		}
+		parts := slices.Concat(a.GetParts(), c.AppendParts.GetParts())
+		if c.AppendParts.GetArtifact() != nil {
+			a = proto.CloneOf(c.AppendParts.GetArtifact())
+			task.Artifacts[at[0]] = a
+		}
+		a.Parts = parts
+	}
+	return task, nil
+}
+
+// holders are the indexes of the artifacts that have the id.
+func holders(task *taskstorev1.Task, id string) []int {
+	var at []int
+	for i, a := range task.GetArtifacts() {
+		if a.GetArtifactId() == id {
+			at = append(at, i)
+		}
+	}
+	return at
 }
 
 func (f *fake) Get(ctx context.Context, req *taskstorev1.GetRequest, _ ...grpc.CallOption) (*taskstorev1.GetResponse, error) {

@@ -12,6 +12,12 @@ import (
 // DefaultWriteTimeout bounds a write, all attempts together.
 const DefaultWriteTimeout = 15 * time.Second
 
+// Defaults of [WithMemory].
+const (
+	DefaultMemoryTasks = 10_000
+	DefaultMemoryBytes = 64 << 20
+)
+
 // Option configures a [Store].
 type Option func(*options)
 
@@ -20,6 +26,8 @@ type options struct {
 	tenant       func(context.Context) (string, error)
 	origin       string
 	writeTimeout time.Duration
+	memoryTasks  int
+	memoryBytes  int64
 }
 
 func defaultOptions() options {
@@ -27,6 +35,8 @@ func defaultOptions() options {
 		authenticate: userOfCall,
 		tenant:       tenantOfCall,
 		writeTimeout: DefaultWriteTimeout,
+		memoryTasks:  DefaultMemoryTasks,
+		memoryBytes:  DefaultMemoryBytes,
 	}
 }
 
@@ -75,6 +85,15 @@ func WithWriteTimeout(d time.Duration) Option {
 			o.writeTimeout = d
 		}
 	}
+}
+
+// WithMemory bounds what the store remembers of the tasks that it wrote or read last and that have not ended, so that
+// [Store.Update] can send what changed instead of the whole task: how many tasks, and about how much of the heap, in bytes.
+// The tasks that were not used for the longest time are forgotten first, and one that alone exceeds the bytes at once. What
+// a call works on does not count while it runs. The defaults are [DefaultMemoryTasks] and [DefaultMemoryBytes]; 0 for
+// either of them remembers nothing.
+func WithMemory(tasks int, bytes int64) Option {
+	return func(o *options) { o.memoryTasks, o.memoryBytes = tasks, bytes }
 }
 
 // userOfCall is a2asrv.NewTaskStoreAuthenticator, except that it bears a call context without a user: that is what work

@@ -30,8 +30,9 @@ import (
 // cannot be stored, a2a.ErrInvalidRequest and a2a.ErrParseError for what is wrong with a request; a2a.ErrServerError if
 // the service cannot be reached. None carries a gRPC status.
 type Store struct {
-	api  service
-	opts options
+	api    service
+	opts   options
+	memory *memory
 }
 
 var _ taskstore.Store = (*Store)(nil)
@@ -53,7 +54,7 @@ func newStore(api service, opts ...Option) *Store {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	return &Store{api: api, opts: o}
+	return &Store{api: api, opts: o, memory: newMemory(o.memoryTasks, o.memoryBytes)}
 }
 
 // Create stores a new task, which belongs to the user of the call from then on, and appends it to its log. The version is 1,
@@ -71,16 +72,19 @@ func (s *Store) Create(ctx context.Context, task *a2a.Task) (taskstore.TaskVersi
 	if err != nil {
 		return taskstore.TaskVersionMissing, err
 	}
-	resp, err := s.api.Save(ctx, &taskstorev1.SaveRequest{
+	req := &taskstorev1.SaveRequest{
 		Scope:        scope,
 		Write:        &taskstorev1.SaveRequest_Task{Task: pb},
 		Precondition: &taskstorev1.Precondition{Condition: &taskstorev1.Precondition_Absent{Absent: &emptypb.Empty{}}},
 		Events:       []*taskstorev1.EventInput{snapshot()},
 		Origin:       s.opts.origin,
-	})
+	}
+	resp, err := s.api.Save(ctx, req)
 	if err != nil {
 		return taskstore.TaskVersionMissing, writeError(ctx, "create", err)
 	}
+	s.memory.forget(keyOf(scope, task.ID)) // a task of the same id that is gone, whose version may have been higher
+	s.remember(req, resp.GetVersion(), nil)
 	return versionOf(resp.GetVersion())
 }
 
@@ -103,7 +107,11 @@ func (s *Store) Get(ctx context.Context, taskID a2a.TaskID) (*taskstore.StoredTa
 	if err != nil {
 		return nil, err
 	}
-	return &taskstore.StoredTask{Task: decodeTask(resp.GetTask()), Version: version, User: resp.GetOwner()}, nil
+	stored := &taskstore.StoredTask{Task: decodeTask(resp.GetTask()), Version: version, User: resp.GetOwner()}
+	if key := keyOf(scope, taskID); s.memory.keeps() && !s.memory.has(key, resp.GetVersion()) {
+		s.memory.put(read(key, resp.GetTask(), resp.GetVersion()))
+	}
+	return stored, nil
 }
 
 // writeContext is the context of a write: the caller's values, and a time of its own.
