@@ -75,8 +75,8 @@ func (s *service) await(ctx context.Context, req *backend.GetRequest, newerThan 
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-s.draining.Done():
-			return context.Cause(s.draining)
+		case <-s.draining:
+			return errDraining(-1)
 		}
 	}
 }

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"time"
 
 	middleware "github.com/grpc-ecosystem/go-grpc-middleware/v2"
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/logging"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 )
 
 // interceptor is a step that every call takes, in its two forms.
@@ -47,22 +49,13 @@ func (a around) interceptor() interceptor {
 	}
 }
 
-// interceptors returns what every call goes through, outermost first. Steps outside of errors see statuses, steps inside
-// return plain errors. Metrics belong in front of logging; deadline, concurrency limit and authentication, in this order,
-// behind drain. None of them sees a request: those are decoded and validated behind the last.
+// interceptors returns what every call goes through, outermost first. Steps outside of translateErrors see statuses, steps
+// inside return plain errors. Metrics belong in front of logCalls; deadline, concurrency limit and authentication, in this
+// order, behind drain. None of them sees a request: those are decoded and validated behind the last.
 func (s *Server) interceptors() []interceptor {
-	log := logging.LoggerFunc(func(ctx context.Context, level logging.Level, text string, fields ...any) {
-		s.cfg.Logger.Log(ctx, slog.Level(level), text, fields...)
-	})
-	options := []logging.Option{
-		logging.WithLogOnEvents(logging.FinishCall),
-		logging.WithLevels(logLevel),
-		logging.WithErrorFields(causeFields),
-		logging.WithDurationField(logging.DurationToDurationField),
-	}
 	return []interceptor{
 		around(requestID).interceptor(),
-		{logging.UnaryServerInterceptor(log, options...), logging.StreamServerInterceptor(log, options...)},
+		around(s.logCalls).interceptor(),
 		around(translateErrors).interceptor(),
 		{recovery.UnaryServerInterceptor(), recovery.StreamServerInterceptor()},
 		{s.drainUnary, s.drainStream},
@@ -83,6 +76,8 @@ func chain(steps []interceptor) []grpc.ServerOption {
 // header.
 const requestIDHeader = "x-request-id"
 
+type requestIDKey struct{}
+
 func requestID(ctx context.Context, next func(context.Context) error) error {
 	id := ""
 	if given := metadata.ValueFromIncomingContext(ctx, requestIDHeader); len(given) == 1 && usableID(given[0]) {
@@ -93,7 +88,7 @@ func requestID(ctx context.Context, next func(context.Context) error) error {
 	if err := grpc.SetHeader(ctx, metadata.Pairs(requestIDHeader, id)); err != nil {
 		return err
 	}
-	return next(logging.InjectFields(ctx, logging.Fields{"request_id", id}))
+	return next(context.WithValue(ctx, requestIDKey{}, id))
 }
 
 // usableID reports whether a caller's request id may stand in headers and logs.
@@ -102,26 +97,51 @@ func usableID(id string) bool {
 		strings.IndexFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
 
-// logLevel keeps what callers cause and expect, such as conflicts, out of an ordinary log.
-func logLevel(code codes.Code) logging.Level {
-	switch code {
-	case codes.Internal, codes.Unknown, codes.DataLoss:
-		return logging.LevelError
-	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded:
-		return logging.LevelWarn
-	default:
-		return logging.LevelDebug
+// logCalls writes a line per call. It is no library's because most lines are for nobody: those cost nothing here, where the
+// usual interceptors build theirs first.
+func (s *Server) logCalls(ctx context.Context, next func(context.Context) error) error {
+	began := time.Now()
+	err := next(ctx)
+	code := status.Code(err)
+	level := logLevel(code)
+	if isDraining(err) {
+		level = slog.LevelDebug // of every open reader
 	}
-}
-
-// causeFields adds to the log what the caller is not told.
-func causeFields(err error) logging.Fields {
-	if e, ok := errors.AsType[*statusError](err); ok {
-		if cause := causeOf(e.cause); cause != "" {
-			return logging.Fields{"cause", cause}
+	if !s.cfg.Logger.Enabled(ctx, level) {
+		return err
+	}
+	method, _ := grpc.Method(ctx)
+	attrs := []slog.Attr{
+		slog.String("method", method),
+		slog.String("code", code.String()),
+		slog.Duration("duration", time.Since(began)),
+		slog.Any("request_id", ctx.Value(requestIDKey{})),
+	}
+	if from, ok := peer.FromContext(ctx); ok {
+		attrs = append(attrs, slog.String("peer", from.Addr.String()))
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", status.Convert(err).Message()))
+		if e, ok := errors.AsType[*statusError](err); ok {
+			if cause := causeOf(e.cause); cause != "" {
+				attrs = append(attrs, slog.String("cause", cause)) // what the caller is not told
+			}
 		}
 	}
-	return nil
+	s.cfg.Logger.LogAttrs(ctx, level, "call", attrs...)
+	return err
+}
+
+// logLevel keeps what callers cause and expect, such as conflicts, out of an ordinary log.
+func logLevel(code codes.Code) slog.Level {
+	switch code {
+	case codes.Internal, codes.Unknown, codes.DataLoss:
+		return slog.LevelError
+	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded:
+		return slog.LevelWarn
+	default:
+		return slog.LevelDebug
+	}
 }
 
 // translateErrors is the one place where errors become statuses.

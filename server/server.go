@@ -75,7 +75,7 @@ func New(store backend.Store, cfg Config) *Server {
 		},
 		retention:  s.cfg.Retention,
 		maxPayload: maxPayload,
-		draining:   s.draining,
+		draining:   s.draining.Done(),
 	})
 	s.setServing(false)
 	healthgrpc.RegisterHealthServer(s.grpc, s.health)

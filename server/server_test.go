@@ -287,7 +287,7 @@ func TestFaultsAreLoggedOnce(t *testing.T) {
 			if len(lines) != 1 {
 				t.Fatalf("%d lines: %q", len(lines), lines)
 			}
-			for _, want := range []string{"level=ERROR", "request_id=find-me", "grpc.method=" + name, "panicStore"} {
+			for _, want := range []string{"level=ERROR", "request_id=find-me", "TaskStoreService/" + name, "panicStore"} {
 				if !strings.Contains(lines[0], want) {
 					t.Errorf("no %s in %q", want, lines[0])
 				}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"strconv"
 	"time"
 
@@ -23,8 +22,8 @@ type service struct {
 	retention backend.Retention
 	// maxPayload is the largest task or event that a message has room for.
 	maxPayload int64
-	// draining ends when calls that wait must end.
-	draining context.Context
+	// draining is closed when calls that wait must end.
+	draining <-chan struct{}
 }
 
 func (s *service) validator() *validator { return &validator{maxEvent: s.maxPayload} }
