@@ -7,8 +7,9 @@ import (
 
 // Log is the stored log, as far as the plan of an append asks for it.
 type Log interface {
-	// ByWriteID returns the events that an append with the write_id left: the first and the last position, and the version
-	// that they carry. ok is false if none is there.
+	// ByWriteID returns what the latest append with the write_id wrote to this log: the first and the last position, and the
+	// version that the events carry, as they were then, also if retention has dropped the oldest. ok is false if it wrote
+	// none that are still there.
 	ByWriteID(writeID string) (first, last, version int64, ok bool, err error)
 	// At returns the event at a position; ok is false if none is there.
 	At(seq int64) (e Event, ok bool, err error)

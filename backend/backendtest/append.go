@@ -14,6 +14,7 @@ var appendScenarios = []scenario{
 	{name: "Append/ExplicitSeq", run: testExplicitSeq},
 	{name: "Append/DroppedSeq", needs: []Capability{Sweeping}, run: testDroppedSeq},
 	{name: "Append/WriteID", run: testAppendWriteID},
+	{name: "Append/DroppedWriteID", needs: []Capability{Sweeping}, run: testDroppedWriteID},
 	{name: "Append/Owners", run: testAppendOwners},
 	{name: "Append/LogBeforeTask", run: testLogBeforeTask},
 	{name: "Append/RequireTask", run: testRequireTask},
@@ -228,6 +229,22 @@ func testAppendWriteID(t *testing.T, e *env) {
 		t.Errorf("%d of the retries appended", first)
 	}
 	s.inLog("retried", 1, 2)
+}
+
+// testDroppedWriteID: a retry some of whose events retention has dropped is another append.
+func testDroppedWriteID(t *testing.T, e *env) {
+	s := e.space(t)
+	req := s.appending("t", textEvent("1"), textEvent("2"), textEvent("3"))
+	req.WriteID = "w"
+	s.appended(s.append(req), 1, 3, 0, false)
+	e.sweep(t, backend.Retention{LogEvents: 2})
+	s.appended(s.append(req), 4, 6, 0, false)
+	s.appended(s.append(req), 4, 6, 0, true)
+	e.sweep(t, backend.Retention{LogEvents: 3})
+	s.appended(s.append(req), 4, 6, 0, true)
+	e.sweep(t, backend.Retention{LogBytes: 1})
+	s.appended(s.append(req), 7, 9, 0, false)
+	s.inLog("t", 7, 8, 9)
 }
 
 func testAppendOwners(t *testing.T, e *env) {

@@ -116,7 +116,7 @@ func testTrimmedLog(t *testing.T, e *env) {
 		s.must(req)
 		s.append(s.appending("t", textEvent("at "+fmt.Sprint(v))))
 	}
-	e.sweep(t, backend.Retention{LogEvents: 4}) // drops 1 to 7: 6 is version 4's, 7 was appended at 4
+	e.sweep(t, backend.Retention{LogEvents: 4})      // drops 1 to 7: 6 is version 4's, 7 was appended at 4
 	page := s.starts("t", afterSeq(7), 8, 9, 10, 11) // earliest - 1 is served
 	if page.Log.FirstSeq != 8 || page.Log.LastSeq != 11 {
 		t.Errorf("%+v", page.Log)

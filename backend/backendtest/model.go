@@ -30,6 +30,8 @@ type record struct {
 	row    backend.Row
 	task   *document.Task
 	events []backend.Event
+	// appends are the results of the appends to this log, by their write ids.
+	appends map[string]backend.AppendResult
 }
 
 var _ backend.Store = (*model)(nil)
@@ -91,7 +93,7 @@ func (m *model) Save(ctx context.Context, req *backend.SaveRequest) (backend.Sav
 	}
 	task := applyChange(r.task, &plan.Change, &plan.Row)
 	plan.FillSnapshots(task.AppendTask(nil))
-	m.records[req.Key] = &record{plan.Row, task, slices.Concat(r.events, plan.Events)}
+	m.records[req.Key] = &record{plan.Row, task, slices.Concat(r.events, plan.Events), r.appends}
 	if plan.Claim != nil {
 		m.claims[ck] = plan.Claim
 	}
@@ -309,14 +311,21 @@ func (m *model) AppendEvents(ctx context.Context, req *backend.AppendRequest) (b
 	}
 	defer leave()
 	r, ck := m.record(req.Key), claimKey(req.Key, req.Owner, req.Claim)
-	plan, err := backend.PlanAppend(&r.row, req, eventLog(r.events), m.claims[ck], m.now())
+	plan, err := backend.PlanAppend(&r.row, req, recordLog{r}, m.claims[ck], m.now())
 	if err != nil {
 		return backend.AppendResult{}, err
 	}
 	if plan.Result.Replayed {
 		return plan.Result, nil
 	}
-	m.records[req.Key] = &record{plan.Row, r.task, slices.Concat(r.events, plan.Events)}
+	appends := maps.Clone(r.appends)
+	if req.WriteID != "" {
+		if appends == nil {
+			appends = map[string]backend.AppendResult{}
+		}
+		appends[req.WriteID] = plan.Result
+	}
+	m.records[req.Key] = &record{plan.Row, r.task, slices.Concat(r.events, plan.Events), appends}
 	if plan.Claim != nil {
 		m.claims[ck] = plan.Claim
 	}

@@ -84,26 +84,18 @@ func (m *model) List(ctx context.Context, req *backend.ListRequest) (backend.Lis
 	return res, nil
 }
 
-// eventLog is a Log in memory.
-type eventLog []backend.Event
+// recordLog is a Log over a record.
+type recordLog struct{ *record }
 
 // ByWriteID finds the events of an append.
-func (l eventLog) ByWriteID(id string) (first, last, version int64, ok bool, err error) {
-	for _, e := range l {
-		if e.WriteID != id {
-			continue
-		}
-		if !ok {
-			first, version, ok = e.Seq, e.Version, true
-		}
-		last = e.Seq
-	}
-	return first, last, version, ok, nil
+func (l recordLog) ByWriteID(id string) (first, last, version int64, ok bool, err error) {
+	res, ok := l.appends[id]
+	return res.FirstSeq, res.LastSeq, res.Version, ok, nil
 }
 
 // At finds the event at a position.
-func (l eventLog) At(seq int64) (backend.Event, bool, error) {
-	for _, e := range l {
+func (l recordLog) At(seq int64) (backend.Event, bool, error) {
+	for _, e := range l.events {
 		if e.Seq == seq {
 			return e, true, nil
 		}

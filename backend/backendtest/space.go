@@ -158,11 +158,22 @@ func (s *space) everything(id string) state {
 		st.GetErr = err.Error()
 	}
 	st.Get.Now = st.Get.UpdatedAt
+	st.Get.Task = s.normal(st.Get.Task)
 	if st.Log, err = trusted.readAll(id); err != nil {
 		s.reason(err, backend.ErrTaskNotFound)
 		st.LogErr = err.Error()
 	}
 	return st
+}
+
+// normal encodes a task anew: a store may put fields into another order at any time.
+func (s *space) normal(task []byte) []byte {
+	s.Helper()
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(decodeTask(s.tb, task))
+	if err != nil {
+		s.Fatalf("encoding: %v", err)
+	}
+	return b
 }
 
 func (s *space) unchanged(id string, before state) {
