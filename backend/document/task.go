@@ -122,11 +122,12 @@ func readStatus(b []byte) (state int32, t Timestamp) {
 	return state, t
 }
 
-// each calls fn for every entry of a valid message.
+// each calls fn for every entry of a valid message. The entry is fn's until it returns.
 func each(b []byte, fn func(*entry)) {
+	var e entry // one for all, since fn makes it escape
 	for len(b) > 0 {
-		e, err := next(b, 0)
-		if err != nil {
+		var err *Error
+		if e, err = next(b, 0); err != nil {
 			panic("document: stored bytes are not a valid message: " + err.Error())
 		}
 		fn(&e)

@@ -113,7 +113,8 @@ func taskID(tail []byte) (string, error) {
 	if len(tail) <= timeLen || tail[len(tail)-1] != ^byte(end) {
 		return "", errMalformed
 	}
-	id := bytes.Clone(tail[timeLen : len(tail)-1])
+	var room [256]byte // an id's bound: the only allocation is the string
+	id := append(room[:0], tail[timeLen:len(tail)-1]...)
 	for i := range id {
 		id[i] = ^id[i]
 	}

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -19,43 +20,36 @@ func benchStore(b *testing.B) *Store {
 	return s
 }
 
-// benchTasks are versions of one task: their state is the same, the time of their status moves on.
-func benchTasks(id string, size int) []*document.Task {
-	tasks := make([]*document.Task, 64)
-	for i := range tasks {
-		tasks[i] = taskOf(id, 2, i, size-100, 1)
-	}
-	return tasks
-}
-
-// BenchmarkSave saves whole tasks over existing ones, each with an event, from parallel callers with 16 tasks each.
+// BenchmarkSave saves whole tasks over existing ones, each with an event and a new time, from 64 callers with a task each.
 func BenchmarkSave(b *testing.B) {
 	for _, size := range []int{1 << 10, 64 << 10} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
 			s := benchStore(b)
-			event := []backend.EventInput{{Event: eventOf(200)}}
-			var callers atomic.Int64
-			b.SetBytes(int64(size))
-			b.SetParallelism(32)
-			b.RunParallel(func(pb *testing.PB) {
-				const own = 16
-				var tasks [own][]*document.Task
-				caller := int(callers.Add(1))
-				for i := range tasks {
-					tasks[i] = benchTasks(benchID(caller*own+i), size)
+			const callers = 64
+			var versions [callers][4]*document.Task
+			for c := range versions {
+				for v := range versions[c] {
+					versions[c][v] = taskOf(benchID(c), 2, v, size-100, 1)
 				}
+			}
+			event := []backend.EventInput{{Event: eventOf(200)}}
+			keep := backend.Retention{LogEvents: 1000}
+			var next atomic.Int64
+			b.SetBytes(int64(size))
+			b.SetParallelism(callers / runtime.GOMAXPROCS(0))
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				tasks := &versions[next.Add(1)%callers]
 				for n := 0; pb.Next(); n++ {
-					versions := tasks[n%own]
-					task := versions[n/own%len(versions)]
+					task := tasks[n%len(tasks)]
 					_, err := s.Save(b.Context(), &backend.SaveRequest{
 						Key: backend.Key{TaskID: task.ID}, Owner: backend.OwnerOf("owner"), Task: task,
-						Pre: backend.Precondition{Condition: backend.Any}, Events: event, WriteID: "w" + strconv.Itoa(n),
+						Pre: backend.Precondition{Condition: backend.Any}, Events: event, WriteID: strconv.Itoa(n),
 					})
 					if err != nil {
 						b.Fatal(err)
 					}
 					if n%1000 == 999 { // what a sweeper would do, for the store not to grow
-						keep := backend.Retention{LogEvents: 10}
 						must(s.Sweep(b.Context(), &backend.SweepRequest{Retention: keep, Batch: everything}))
 					}
 				}
@@ -89,8 +83,10 @@ func BenchmarkGet(b *testing.B) {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
 			s := benchStore(b)
 			const n = 1000
+			var ids [n]string
 			for i := range n {
 				id := benchID(i)
+				ids[i] = id
 				must(s.Save(b.Context(), &backend.SaveRequest{Key: backend.Key{TaskID: id}, Task: taskOf(id, 2, 1, size-100, 1)}))
 			}
 			b.SetBytes(int64(size))
@@ -98,7 +94,7 @@ func BenchmarkGet(b *testing.B) {
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for i := 0; pb.Next(); i++ {
-					req := backend.GetRequest{Key: backend.Key{TaskID: benchID(i % n)}, Extent: backend.All}
+					req := backend.GetRequest{Key: backend.Key{TaskID: ids[i%n]}, Extent: backend.All}
 					if _, err := s.Get(b.Context(), &req); err != nil {
 						b.Fatal(err)
 					}

@@ -19,7 +19,7 @@ func (s *Store) List(ctx context.Context, req *backend.ListRequest) (backend.Lis
 		return backend.ListResult{}, err
 	}
 
-	result := backend.ListResult{Total: total}
+	result := backend.ListResult{Total: total, Rows: make([]backend.Stored, 0, min(len(rows), req.Size))}
 	page := backend.Page{Max: req.Size, MaxBytes: req.MaxBytes}
 	var last *match
 	for i := range rows {
