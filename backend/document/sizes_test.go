@@ -2,6 +2,7 @@ package document_test
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -91,5 +92,35 @@ func TestSnapshotTagIsWhatPrecedesTheTask(t *testing.T) {
 		if !bytes.Equal(got, document.AppendSnapshot(nil, task)) || len(got) != document.SnapshotSize(size) {
 			t.Errorf("size %d: %d bytes", size, len(got))
 		}
+	}
+}
+
+func TestTaskIsMostOfItsInputOrKeepsNothingOfIt(t *testing.T) {
+	t.Parallel()
+	id, metadata := shortField(nil, 1, "id"), func(n int) []byte { return shortField(nil, 9, string(make([]byte, n))) }
+	artifact := shortField(nil, 4, string(shortField(nil, 1, string(bytes.Repeat([]byte("a"), 1000)))))
+	for name, tt := range map[string]struct {
+		raw  []byte
+		kept bool
+	}{
+		"in order":                       {slices.Concat(id, metadata(1000), artifact), true},
+		"a little of the head is behind": {slices.Concat(id, artifact, metadata(10)), true},
+		"much of the head is behind":     {slices.Concat(id, artifact, metadata(1000)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			raw := bytes.Clone(tt.raw)
+			task, err := document.ParseTask(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := task.AppendTask(nil)
+			for i := range raw {
+				raw[i] ^= 0xff
+			}
+			if kept := !bytes.Equal(task.AppendTask(nil), before); kept != tt.kept {
+				t.Errorf("the input is kept: %t", kept)
+			}
+		})
 	}
 }

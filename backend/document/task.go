@@ -1,6 +1,8 @@
 package document
 
 import (
+	"bytes"
+
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -66,7 +68,23 @@ func (r *run) addEntry(input []byte, from int, e *entry) {
 	r.bytes = appendField(r.bytes, e.num, e.value)
 }
 
-// ParseTask validates an encoded Task.
+// kept is how much of the input the pieces are.
+func (r *run) kept() int {
+	if r.copied {
+		return 0
+	}
+	return len(r.bytes)
+}
+
+// own copies the pieces out of the input.
+func (r *run) own() {
+	if !r.copied {
+		r.bytes, r.copied = bytes.Clone(r.bytes), true
+	}
+}
+
+// ParseTask validates an encoded Task. The Task either is most of b or keeps nothing of it, so that whoever keeps a Task
+// keeps little else in memory.
 func ParseTask(b []byte) (*Task, error) {
 	t := &Task{}
 	var head, artifacts, history run
@@ -104,6 +122,11 @@ func ParseTask(b []byte) (*Task, error) {
 			}
 		}
 		at = end
+	}
+	if head.kept()+artifacts.kept()+history.kept() < len(b)-len(b)/8 {
+		head.own()
+		artifacts.own()
+		history.own()
 	}
 	t.Head, t.Artifacts.Bytes, t.History.Bytes = head.bytes, artifacts.bytes, history.bytes
 	return t, nil
