@@ -25,6 +25,8 @@ const (
 	// firstPause and longestPause bound the wait before another attempt.
 	firstPause   = 5 * time.Millisecond
 	longestPause = 500 * time.Millisecond
+	// conflictPause bounds the wait after a conflict with another transaction, which is over by then.
+	conflictPause = 10 * time.Millisecond
 )
 
 // committer writes the queued ops of its share of the ids, batch by batch, on one connection at a time.
@@ -80,9 +82,12 @@ func (c *committer) run() {
 			continue
 		}
 		again, err := c.execute(batch)
-		if err == nil {
+		switch {
+		case err == nil:
 			failures = 0
-		} else {
+		case classify(err) == conflict:
+			time.Sleep(rand.N(conflictPause))
+		default:
 			failures++
 			time.Sleep(pause(failures))
 		}

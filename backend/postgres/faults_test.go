@@ -1,0 +1,106 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/backend/postgres"
+	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
+)
+
+const working = pb.TaskState_TASK_STATE_WORKING
+
+// execute runs statements on a database.
+func execute(tb testing.TB, dsn string, statements ...string) {
+	tb.Helper()
+	conn, err := pgx.Connect(tb.Context(), dsn)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for _, s := range statements {
+		if _, err := conn.Exec(tb.Context(), s); err != nil {
+			tb.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+// TestSerializationFailures: the database refuses two writes out of three with 40001, as a distributed engine does under
+// contention, and no caller hears of it.
+func TestSerializationFailures(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"40001", "40P01"} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			dsn := database(t)
+			execute(t, dsn, `CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$
+				BEGIN
+					IF txid_current() % 3 <> 0 THEN
+						RAISE 'try again' USING ERRCODE = '`+code+`';
+					END IF;
+					RETURN NULL;
+				END $$`,
+				`CREATE TRIGGER fail AFTER INSERT OR UPDATE ON a2a_taskstore.tasks FOR EACH STATEMENT EXECUTE FUNCTION public.fail()`)
+			s := closing(t, replicas(t, 2, postgres.Config{DSN: dsn}))
+			const callers, rounds = 8, 10
+			var wg sync.WaitGroup
+			for c := range callers {
+				wg.Go(func() {
+					id := fmt.Sprint("id-", c)
+					for n := int64(1); n <= rounds; n++ {
+						pre := backend.Precondition{Condition: backend.AtVersion, Version: n - 1}
+						if n == 1 {
+							pre = backend.Precondition{}
+						}
+						res, err := s.Save(t.Context(), save(t, id, working, pre))
+						if err != nil || res.Version != n || res.Seq != n || res.Replayed {
+							t.Errorf("save %d of %s: %+v, %v", n, id, res, err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// TestOneFaultStaysAlone: a write that the database will never take fails, and those that share its batches do not.
+func TestOneFaultStaysAlone(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	execute(t, dsn, `ALTER TABLE a2a_taskstore.tasks ADD CHECK (task_id <> 'bad'::bytea)`)
+	s := closing(t, open(t, postgres.Config{DSN: dsn, Committers: 1}))
+	var failed atomic.Int32
+	var wg sync.WaitGroup
+	for c := range 64 {
+		wg.Go(func() {
+			id := fmt.Sprint("id-", c)
+			if c%16 == 0 {
+				id = "bad"
+			}
+			_, err := s.Save(t.Context(), save(t, id, working, anyState))
+			switch {
+			case id == "bad" && err == nil:
+				t.Error("the bad one was taken")
+			case id == "bad":
+				failed.Add(1)
+				if r := backend.ReasonOf(err); r != "" {
+					t.Errorf("a fault has reason %s", r)
+				}
+			case err != nil:
+				t.Errorf("%s: %v", id, err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := failed.Load(); n != 4 {
+		t.Errorf("%d of 4 bad writes failed", n)
+	}
+}
