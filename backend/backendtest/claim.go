@@ -87,8 +87,8 @@ func testClaimScopes(t *testing.T, e *env) {
 	// A write binds the key of its own scope.
 	s.reason(s.save(bind(s.whole(taskIn("task 0", working), absent), "key", "task 1")), backend.ErrClaimLost)
 	s.must(bind(s.whole(taskIn("task 0", working), absent), "key", "task 0"))
-	for _, id := range awkwardIDs {
-		s.claim(id, "m", id, id[:min(len(id), 64)]+"!", backend.Claimed, id)
+	for i, id := range awkwardIDs {
+		s.claim(id, "m", id, fmt.Sprint("token ", i), backend.Claimed, id)
 	}
 	for _, id := range awkwardIDs {
 		s.claim(id, "m", "x", "x", backend.Replay, id)
@@ -122,7 +122,7 @@ func testClaimLease(t *testing.T, e *env) {
 	e.clock.advance(lease - 1)
 	s.claim("key", "n", "c", "three", backend.Replay, "b")
 	short := s.claimRequest("key", "n", "b", "two")
-	short.Lease = 0 // does not shorten what stands
+	short.Lease = time.Nanosecond // does not shorten what stands
 	if res, err := s.store.ClaimKey(t.Context(), short); err != nil || !res.Expires.Equal(renewed.Add(lease)) {
 		t.Errorf("renewed for nothing: %+v, %v", res, err)
 	}

@@ -198,7 +198,7 @@ func testScopeNames(t *testing.T, e *env) {
 		for j, id := range names[1:] {
 			owner := names[(i+j)%len(names)]
 			scope(tenant, owner).insert(task(tenant, owner, id), textEvent(tenant+"|"+id))
-			key := scope(tenant, owner).claimRequest(id, "m", tenant+"|"+owner, "token")
+			key := scope(tenant, owner).claimRequest(id, "m", fmt.Sprint(i, "/", j), "token")
 			if res, err := e.store.ClaimKey(t.Context(), key); err != nil || res.Outcome != backend.Claimed {
 				t.Fatalf("claim of %q for %q %q: %+v, %v", id, tenant, owner, res, err)
 			}
@@ -212,7 +212,7 @@ func testScopeNames(t *testing.T, e *env) {
 			s.holds(m)
 			s.equal(s.event(s.log(id)[0]), textEvent(tenant+"|"+id))
 			want[owner] = append(want[owner], m)
-			s.claim(id, "m", "x", "x", backend.Replay, tenant+"|"+owner)
+			s.claim(id, "m", "x", "x", backend.Replay, fmt.Sprint(i, "/", j))
 		}
 		for _, owner := range names {
 			s := scope(tenant, owner)

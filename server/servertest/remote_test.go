@@ -1,0 +1,112 @@
+// Package servertest runs the conformance suite of backends once more through a server and the Go client: whatever the
+// contract promises must hold for the callers of the service, too.
+package servertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/client"
+	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
+	"github.com/a2a-taskstore/taskstore/server"
+)
+
+// remote is a Store that is a client of a server over another Store. Watch, Heads, Ping and Sweep are that store's own: no
+// caller of the service has them.
+type remote struct {
+	backend.Store
+	client *client.Client
+	server *server.Server
+	served chan error
+}
+
+var _ backend.Store = (*remote)(nil)
+
+// serve serves the store in memory, to a client of its own.
+func serve(tb testing.TB, store backend.Store) *remote {
+	tb.Helper()
+	lis := bufconn.Listen(1 << 20)
+	r := &remote{
+		Store:  store,
+		server: server.New(store, server.Config{Logger: slog.New(slog.DiscardHandler), SweepInterval: -1}),
+		served: make(chan error, 1),
+	}
+	go func() { r.served <- r.server.Serve(lis) }()
+	var err error
+	r.client, err = client.Dial("passthrough:bufconn", client.WithInsecure(), client.WithDialOptions(
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }),
+	))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+// Close ends the client, the server and the store.
+func (r *remote) Close() error {
+	err := r.client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return errors.Join(err, r.server.Shutdown(ctx), <-r.served, r.Store.Close())
+}
+
+// fault turns the client's error back into the one that the store returned to the server.
+func fault(err error) error {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok || e.Reason == "" {
+		return err
+	}
+	out := &backend.Error{Reason: backend.Reason(e.Reason), Detail: e.Message, Meta: e.Metadata, Cause: err}
+	if len(e.Violations) == 1 {
+		out.Field, out.Detail = e.Violations[0].Field, e.Violations[0].Description
+	}
+	return out
+}
+
+// payload decodes what a request holds encoded.
+func payload[M proto.Message](b []byte, m M) (M, error) {
+	if err := proto.Unmarshal(b, m); err != nil {
+		return m, fmt.Errorf("decoding: %w", err)
+	}
+	return m, nil
+}
+
+func scope(tenant string, o backend.Owner) *pb.Scope {
+	s := &pb.Scope{Tenant: tenant}
+	if o.Set {
+		s.Owner = &o.Name
+	}
+	return s
+}
+
+func claimOf(ref *backend.ClaimRef) *pb.Claim {
+	if ref == nil {
+		return nil
+	}
+	return &pb.Claim{Key: ref.Key, Token: ref.Token}
+}
+
+// stored encodes a task that was received.
+func stored(task *pb.Task, version int64, owner string) (backend.Stored, error) {
+	b, err := proto.Marshal(task)
+	return backend.Stored{Task: b, Version: version, Owner: owner}, err
+}
+
+// history is an extent's in a request, where absence means all.
+func history(x *backend.Extent) *int32 {
+	if x.History < 0 {
+		return nil
+	}
+	n := int32(x.History)
+	return &n
+}
