@@ -357,21 +357,21 @@ func TestChargeIsWhatTheHeapTakes(t *testing.T) { // not parallel: it measures t
 		n    int
 		each func(s *Store, i int)
 	}{
-		"small tasks": {20_000, func(s *Store, i int) {
+		"small tasks": {6_000, func(s *Store, i int) {
 			save(s, &backend.SaveRequest{Key: key(i), Task: taskOf(id(i), 2, i, 100, 0)})
 		}},
-		"tasks that move": {5_000, func(s *Store, i int) {
+		"tasks that move": {3_000, func(s *Store, i int) {
 			for _, state := range []byte{1, 2, 6, 2, 3} {
 				save(s, &backend.SaveRequest{Key: key(i), Task: taskOf(id(i), state, i, 100, 0)})
 			}
 		}},
-		"1 KiB tasks with snapshots": {10_000, func(s *Store, i int) {
+		"1 KiB tasks with snapshots": {4_000, func(s *Store, i int) {
 			save(s, &backend.SaveRequest{Key: key(i), Task: taskOf(id(i), 2, i, 800, 1), Events: snapshotAnd()})
 		}},
-		"64 KiB tasks": {500, func(s *Store, i int) {
+		"64 KiB tasks": {200, func(s *Store, i int) {
 			save(s, &backend.SaveRequest{Key: key(i), Task: taskOf(id(i), 2, i, 64<<10, 1)})
 		}},
-		"many small items": {500, func(s *Store, i int) {
+		"many small items": {200, func(s *Store, i int) {
 			save(s, &backend.SaveRequest{Key: key(i), Task: taskOf(id(i), 2, i, 100, 100)})
 			item := field(nil, 1, []byte("part"))
 			save(s, &backend.SaveRequest{Key: key(i), Delta: &document.Delta{
@@ -389,16 +389,16 @@ func TestChargeIsWhatTheHeapTakes(t *testing.T) { // not parallel: it measures t
 				}})
 			}
 		}},
-		"appended events": {20_000, func(s *Store, i int) {
+		"appended events": {6_000, func(s *Store, i int) {
 			must(s.AppendEvents(t.Context(), &backend.AppendRequest{
 				Key: key(i % 50), Events: []document.Event{eventOf(100)}, WriteID: id(i),
 			}))
 		}},
-		"tombstones": {20_000, func(s *Store, i int) {
+		"tombstones": {6_000, func(s *Store, i int) {
 			save(s, &backend.SaveRequest{Key: key(i), Task: taskOf(id(i), 2, i, 1000, 0), Events: snapshotAnd()})
 			must(s.Delete(t.Context(), &backend.DeleteRequest{Key: key(i)}))
 		}},
-		"claims": {20_000, func(s *Store, i int) {
+		"claims": {6_000, func(s *Store, i int) {
 			must(s.ClaimKey(t.Context(), &backend.ClaimRequest{
 				Key: backend.ClaimKey{Owner: backend.OwnerOf("owner"), Key: id(i)}, MessageID: id(i), TaskID: id(i), Token: id(i),
 				Lease: time.Minute, TTL: time.Hour,

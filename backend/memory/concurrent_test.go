@@ -16,7 +16,7 @@ import (
 // task once, rows match the filter, and the total is that of the rows.
 func TestListsAreOfOneInstant(t *testing.T) {
 	t.Parallel()
-	const tasks, lists = 200, 300
+	const tasks, lists = 100, 100
 	s := open(t, Config{MaxBytes: 1 << 30})
 	var want []string
 	save := func(i, state, seconds int) {

@@ -3,10 +3,13 @@ package memory
 import (
 	"bytes"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/a2a-taskstore/taskstore/backend"
 )
 
 func TestRopeIsWhatWasAdded(t *testing.T) {
@@ -82,6 +85,59 @@ func TestQueueKeepsOrderAndWhatReadersHold(t *testing.T) {
 				t.Fatalf("a reader saw %v become %v", h[1], h[0])
 			}
 		}
+	})
+}
+
+func TestLogFindsByWriteIDAndPosition(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var l eventLog
+		var want []backend.Event
+		spans := map[string]span{} // by write id, of the latest append with it, dropped or not
+		seq := int64(0)
+		id := rapid.SampledFrom([]string{"", "v", "w"})
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(t *rapid.T) {
+				for _, id := range []string{"v", "w", "x"} {
+					var none span
+					wanted := spans[id]
+					if wanted == none || len(want) == 0 || wanted.last < want[0].Seq {
+						wanted = none
+					}
+					first, last, version, ok, err := l.ByWriteID(id)
+					if got := (span{first, last, version}); got != wanted || ok != (wanted != none) || err != nil {
+						t.Fatalf("%q: %+v, %t, want %+v", id, got, ok, wanted)
+					}
+				}
+				at := rapid.Int64Range(0, seq+1).Draw(t, "position")
+				i := slices.IndexFunc(want, func(e backend.Event) bool { return e.Seq == at })
+				if e, ok, err := l.At(at); ok != (i >= 0) || err != nil || ok && !reflect.DeepEqual(e, want[i]) {
+					t.Fatalf("at %d: %+v, %t", at, e, ok)
+				}
+				if l.writeIDs != writeIDsSize(want) {
+					t.Fatalf("the write ids take %d, the books say %d", writeIDsSize(want), l.writeIDs)
+				}
+			},
+			"append": func(t *rapid.T) {
+				seq += rapid.Int64Range(0, 2).Draw(t, "gap")
+				events := make([]backend.Event, rapid.IntRange(1, 3).Draw(t, "n"))
+				s := span{first: seq + 1, version: seq}
+				id := id.Draw(t, "write id")
+				for i := range events {
+					seq++
+					events[i] = backend.Event{Seq: seq, Version: s.version, WriteID: id, Appended: true}
+				}
+				s.last = seq
+				l.add(events)
+				want = append(want, events...)
+				spans[id] = s
+			},
+			"drop": func(t *rapid.T) {
+				n := rapid.IntRange(0, len(want)).Draw(t, "n")
+				l.drop(n)
+				want = want[n:]
+			},
+		})
 	})
 }
 

@@ -54,7 +54,7 @@ func placedElsewhere(a, b *backend.Row) bool {
 // eventLog is the log of a record. It answers what the plan of an append asks (backend.Log), under the shard's lock.
 type eventLog struct {
 	events queue[backend.Event]
-	// writes finds the appends by write_id, as long as all of their events are there.
+	// writes finds the latest append with a write_id, as long as one of its events is there.
 	writes map[string]span
 	// writeIDs is what the write ids take.
 	writeIDs int64
@@ -112,8 +112,8 @@ func (l *eventLog) add(events []backend.Event) {
 func (l *eventLog) drop(n int) {
 	events := l.events.live()[:n]
 	for i := range events {
-		// A retry that came after the first event was dropped has appended anew, under the same id.
-		if e := &events[i]; e.WriteID != "" && l.writes[e.WriteID].first == e.Seq {
+		// A later append may have the same id: that one stays.
+		if e := &events[i]; e.WriteID != "" && l.writes[e.WriteID].last == e.Seq {
 			delete(l.writes, e.WriteID)
 		}
 	}
