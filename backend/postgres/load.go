@@ -19,7 +19,8 @@ type logFacts struct {
 
 var _ backend.Log = (*logFacts)(nil)
 
-// ByWriteID returns the events of the append that was asked for.
+// ByWriteID returns the events of the append that was asked for; of the latest, if what is left of an earlier one, whose first
+// events are gone, has the same write_id.
 func (l *logFacts) ByWriteID(string) (first, last, version int64, ok bool, err error) {
 	if l.first == nil {
 		return 0, 0, 0, false, nil
@@ -146,7 +147,7 @@ func (l *loader) logs(ops []*op) {
 		FROM ` + s.source("s", n, cols...) + `
 		JOIN ` + schemaName + `.tasks t USING (tenant, task_id)
 		LEFT JOIN LATERAL (
-			SELECT min(e.seq - e.write_idx) AS first, max(e.seq) AS last, min(e.mark) AS mark FROM ` + schemaName + `.events e
+			SELECT max(e.seq - e.write_idx) AS first, max(e.seq) AS last, max(e.mark) AS mark FROM ` + schemaName + `.events e
 			WHERE e.tenant = s.tenant AND e.task_id = s.task_id AND e.write_id = s.write_id AND e.write_id <> ''
 		) w ON true
 		LEFT JOIN ` + schemaName + `.events e ON e.tenant = s.tenant AND e.task_id = s.task_id AND e.seq = s.seq`

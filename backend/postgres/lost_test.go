@@ -1,0 +1,203 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/backend/document"
+	"github.com/a2a-taskstore/taskstore/backend/postgres"
+	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
+)
+
+// TestLostReplies cuts the connection between a commit and its reply: the caller hears of success, once, and what it asked
+// for was done once.
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	key := backend.Key{Tenant: "t", TaskID: "id"}
+	claim := backend.ClaimKey{Tenant: "t", Key: "k"}
+	atOne := backend.Precondition{Condition: backend.AtVersion, Version: 1}
+	saved := func(version, seq int64) func(context.Context, backend.Store, *backend.SaveRequest) error {
+		return func(ctx context.Context, s backend.Store, req *backend.SaveRequest) error {
+			res, err := s.Save(ctx, req)
+			if err == nil && (res.Version != version || res.Seq != seq || res.Replayed) {
+				err = fmt.Errorf("unexpected result %+v", res)
+			}
+			return err
+		}
+	}
+	change := func(d document.Delta, pre backend.Precondition) *backend.SaveRequest {
+		d.MaxHistory = -1
+		return &backend.SaveRequest{
+			Key: key, Owner: backend.OwnerOf("o"), Delta: &d, Pre: pre, WriteID: "w2",
+			Events: []backend.EventInput{{Event: statusEvent(t, "id")}},
+		}
+	}
+	status := document.Delta{Status: &document.Status{State: 2, Bytes: []byte{8, 2}}}
+	appending := func(writeID string) func(context.Context, backend.Store) error {
+		return func(ctx context.Context, s backend.Store) error {
+			res, err := s.AppendEvents(ctx, &backend.AppendRequest{Key: key, Events: []document.Event{statusEvent(t, "id")}, WriteID: writeID})
+			if err == nil && (res != backend.AppendResult{FirstSeq: 2, LastSeq: 2, Version: 1}) {
+				err = fmt.Errorf("unexpected result %+v", res)
+			}
+			return err
+		}
+	}
+	claiming := func(ctx context.Context, s backend.Store) error {
+		res, err := s.ClaimKey(ctx, &backend.ClaimRequest{
+			Key: claim, MessageID: "m", TaskID: "id", Token: "x", Lease: time.Minute, TTL: time.Hour,
+		})
+		if err == nil && res.Outcome != backend.Claimed {
+			err = fmt.Errorf("unexpected result %+v", res)
+		}
+		return err
+	}
+	for _, tc := range []struct {
+		name string
+		// exists saves the task, and claims the key, before.
+		exists bool
+		run    func(context.Context, backend.Store) error
+		want   backend.Head
+	}{
+		{"insert", false, func(ctx context.Context, s backend.Store) error {
+			return saved(1, 1)(ctx, s, save(t, "id", working, backend.Precondition{}))
+		}, backend.Head{Incarnation: 1, LastSeq: 1, Version: 1}},
+		{"update at a version", true, func(ctx context.Context, s backend.Store) error {
+			return saved(2, 2)(ctx, s, save(t, "id", working, atOne))
+		}, backend.Head{Incarnation: 1, LastSeq: 2, Version: 2}},
+		{"update of any", true, func(ctx context.Context, s backend.Store) error {
+			return saved(2, 2)(ctx, s, save(t, "id", working, anyState))
+		}, backend.Head{Incarnation: 1, LastSeq: 2, Version: 2}},
+		{"to a terminal state", true, func(ctx context.Context, s backend.Store) error {
+			return saved(2, 2)(ctx, s, save(t, "id", pb.TaskState_TASK_STATE_COMPLETED, backend.Precondition{Condition: backend.NotTerminal}))
+		}, backend.Head{Incarnation: 1, LastSeq: 2, Version: 2}},
+		{"binding a claim", true, func(ctx context.Context, s backend.Store) error {
+			req := save(t, "id", working, atOne)
+			req.Owner, req.Claim = backend.Owner{}, &backend.ClaimRef{Key: "k", Token: "x"}
+			return saved(2, 2)(ctx, s, req)
+		}, backend.Head{Incarnation: 1, LastSeq: 2, Version: 2}},
+		{"delta", true, func(ctx context.Context, s backend.Store) error {
+			return saved(2, 2)(ctx, s, change(status, anyState))
+		}, backend.Head{Incarnation: 1, LastSeq: 2, Version: 2}},
+		{"append", true, appending("w2"), backend.Head{Incarnation: 1, LastSeq: 2, Version: 1}},
+		{"append without a write id", true, appending(""), backend.Head{Incarnation: 1, LastSeq: 2, Version: 1}},
+		{"delete", true, func(ctx context.Context, s backend.Store) error {
+			deleted, err := s.Delete(ctx, &backend.DeleteRequest{Key: key})
+			if err == nil && !deleted {
+				err = fmt.Errorf("not deleted")
+			}
+			return err
+		}, backend.Head{}},
+		{"claim", false, claiming, backend.Head{}},
+		{"release", true, func(ctx context.Context, s backend.Store) error {
+			return s.ReleaseKey(ctx, &backend.ReleaseRequest{Key: claim, Token: "x"})
+		}, backend.Head{Incarnation: 1, LastSeq: 1, Version: 1}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			dsn := database(t)
+			p := newProxy(t, dsn)
+			s := closing(t, open(t, postgres.Config{DSN: p.DSN, PollOnly: true}))
+			direct, err := pgx.Connect(t.Context(), dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer direct.Close(context.Background())
+			if tc.exists {
+				if _, err := s.Save(t.Context(), save(t, "id", working, anyState)); err != nil {
+					t.Fatal(err)
+				}
+				if err := claiming(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stamps := func() (sum int64) {
+				err := direct.QueryRow(context.Background(), `SELECT coalesce((SELECT sum(stamp) FROM a2a_taskstore.tasks), 0)::bigint / 2
+					+ coalesce((SELECT sum(stamp) FROM a2a_taskstore.claims), 0)::bigint / 2`).Scan(&sum)
+				if err != nil {
+					t.Error(err)
+				}
+				return sum
+			}
+			before := stamps()
+			cut := p.cutInsteadOfReply(func() bool { return stamps() != before })
+			if err := tc.run(t.Context(), s); err != nil {
+				t.Errorf("%v (%s)", err, backend.ReasonOf(err))
+			}
+			if !cut() {
+				t.Error("no connection was cut")
+			}
+			heads, err := s.Heads(t.Context(), []backend.Key{key})
+			if err != nil || heads[0] != tc.want {
+				t.Errorf("heads %+v, %v, want %+v", heads, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestBlackHole: the connections stay, but nothing comes through. Calls end at their deadlines, and all recovers by itself.
+func TestBlackHole(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, database(t))
+	s := closing(t, open(t, postgres.Config{DSN: p.DSN}))
+	if _, err := s.Save(t.Context(), save(t, "id", working, anyState)); err != nil {
+		t.Fatal(err)
+	}
+	p.blacken()
+	endAtDeadline(t, s)
+	p.pass()
+	recovers(t, s, "id")
+}
+
+// endAtDeadline wants every kind of call to end at its deadline, unavailable or too late.
+func endAtDeadline(t *testing.T, s *postgres.Store) {
+	t.Helper()
+	const deadline = 300 * time.Millisecond
+	key := backend.Key{Tenant: "t", TaskID: "id"}
+	for name, call := range map[string]func(context.Context) error{
+		"Save": func(ctx context.Context) error {
+			_, err := s.Save(ctx, save(t, "id", working, anyState))
+			return err
+		},
+		"Get": func(ctx context.Context) error {
+			_, err := s.Get(ctx, &backend.GetRequest{Key: key})
+			return err
+		},
+		"List": func(ctx context.Context) error {
+			_, err := s.List(ctx, &backend.ListRequest{Tenant: "t", Size: 1})
+			return err
+		},
+		"Ping": s.Ping,
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		start := time.Now()
+		err := call(ctx)
+		took := time.Since(start)
+		cancel()
+		if err == nil || took > deadline+5*time.Second { // a loaded machine may be late; the database would be for ever
+			t.Errorf("%s: %v after %v", name, err, took)
+		}
+		if r := backend.ReasonOf(err); r != "" && r != backend.ErrUnavailable {
+			t.Errorf("%s: %s", name, r)
+		}
+	}
+}
+
+func recovers(t *testing.T, s *postgres.Store, id string) {
+	t.Helper()
+	if err := s.Ping(t.Context()); err != nil {
+		t.Errorf("ping: %v", err)
+	}
+	res, err := s.Save(t.Context(), save(t, id, working, anyState))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Get(t.Context(), &backend.GetRequest{Key: backend.Key{Tenant: "t", TaskID: id}})
+	if err != nil || got.Version != res.Version || got.LastSeq != res.Seq {
+		t.Errorf("got %+v, %v, want %+v", got, err, res)
+	}
+}
