@@ -1,15 +1,17 @@
 package backendtest
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
@@ -18,6 +20,10 @@ import (
 var concurrencyScenarios = []scenario{
 	{name: "Concurrency/OneVersionOneWinner", run: testOneWinner},
 	{name: "Concurrency/OneInsert", run: testOneInsert},
+	{name: "Concurrency/OneRetry", run: testOneRetry},
+	{name: "Concurrency/Deltas", run: testParallelDeltas},
+	{name: "Concurrency/NoTornReads", run: testNoTornReads},
+	{name: "Concurrency/WalkUnderWrites", run: testWalkUnderWrites},
 	{name: "Concurrency/Linearizable", run: testLinearizable},
 	{name: "Concurrency/ManyTasks", run: testManyTasks},
 }
@@ -105,132 +111,183 @@ func testOneInsert(t *testing.T, e *env) {
 	}
 }
 
-// A register is one task; its value is the marker of the latest write.
-type (
-	registerInput struct {
-		kind    string // "get", "save", "delta", "delete"
-		version int64  // the precondition's; 0 is none: an insert, or an unconditional delta or delete
-		marker  string
-	}
-	registerOutput struct {
-		reason  backend.Reason
-		version int64
-		marker  string
-	}
-	register struct {
-		exists  bool
-		version int64 // also of what was deleted
-		marker  string
-	}
-)
-
-func (r register) step(in registerInput, out registerOutput) (bool, register) {
-	switch in.kind {
-	case "get":
-		if !r.exists {
-			return out.reason == backend.ErrTaskNotFound, r
+// testOneRetry: of many attempts of one write that overlap, one writes and all get its reply.
+func testOneRetry(t *testing.T, e *env) {
+	s := e.space(t)
+	for round := range 5 {
+		id := strconv.Itoa(round)
+		results := make([]backend.SaveResult, callers)
+		parallel(t, callers, func(i int) (err error) {
+			req := s.whole(taskIn(id, working), absent)
+			req.WriteID, req.Events = "w", inputs(t, textEvent("x"))
+			results[i], err = s.store.Save(t.Context(), req)
+			return err
+		})
+		wrote := 0
+		for _, res := range results {
+			if !res.Replayed {
+				wrote++
+			}
+			if res.Version != 1 || res.Seq != 1 || !res.UpdatedAt.Equal(results[0].UpdatedAt) {
+				t.Fatalf("%+v", res)
+			}
 		}
-		return out.reason == "" && out.version == r.version && out.marker == r.marker, r
-	case "delete":
-		return out.reason == "", register{version: r.version}
+		if wrote != 1 {
+			t.Fatalf("%d attempts wrote", wrote)
+		}
+		s.inLog(id, 1)
 	}
-	want := backend.Reason("")
-	switch {
-	case in.kind == "save" && in.version == 0 && r.exists:
-		want = backend.ErrTaskExists
-	case in.kind == "save" && in.version == 0:
-	case !r.exists:
-		want = backend.ErrTaskNotFound
-	case in.version != 0 && in.version != r.version:
-		want = backend.ErrVersionConflict
-	}
-	if want != "" {
-		return out.reason == want, r
-	}
-	next := register{exists: true, version: r.version + 1, marker: in.marker}
-	return out.reason == "" && out.version == next.version, next
 }
 
-// testLinearizable records what concurrent callers of a few tasks see, and wants one order that explains it.
-func testLinearizable(t *testing.T, e *env) {
+// testParallelDeltas: unconditional deltas that come at once all take effect, each once, whole saves between them or not.
+func testParallelDeltas(t *testing.T, e *env) {
 	s := e.space(t)
-	const workers, operations, tasks = 8, 60, 3
-	start := time.Now()
-	histories := make([][]porcupine.Operation, tasks)
-	var mu sync.Mutex
-	parallel(t, workers, func(worker int) error {
-		for i := range operations {
-			n := (worker*7 + i*5) % tasks
-			id := strconv.Itoa(n)
-			in := registerInput{kind: "get", marker: fmt.Sprint(worker, "/", i)}
-			call := time.Since(start)
-			var out registerOutput
-			switch (worker*3 + i*i) % 11 {
-			case 0, 1, 2, 3:
-				out.version, out.marker, out.reason = s.marker(id)
-			case 4, 5:
-				in.kind = "save"
-				out = s.mark(s.whole(marked(id, in.marker), absent))
-			case 6:
-				in.kind = "delta"
-				out = s.mark(s.change(id, statusDelta(t, marked(id, in.marker).Status), present))
-			case 7:
-				in.kind = "delete"
-				_, err := s.delete(id, 0)
-				out.reason = backend.ReasonOf(err)
-			default: // read, modify, write; the read is recorded, too
-				out.version, out.marker, out.reason = s.marker(id)
-				mu.Lock()
-				histories[n] = append(histories[n], porcupine.Operation{
-					ClientId: worker, Input: in, Call: int64(call), Output: out, Return: int64(time.Since(start)),
-				})
-				mu.Unlock()
-				if out.reason != "" {
-					continue
-				}
-				in.kind, in.version = "save", out.version
-				call = time.Since(start)
-				out = s.mark(s.whole(marked(id, in.marker), atVersion(in.version)))
+	m := taskIn("t", working)
+	m.Artifacts = []*pb.Artifact{artifact("a"), artifact("b")}
+	s.insert(m)
+	parallel(t, callers, func(i int) error {
+		name := strconv.Itoa(i)
+		d := partsDelta(t, []string{"a", "b"}[i%2], -1, textPart(name))
+		d.History = parseHistory(t, message(name))
+		req := s.change("t", d, present)
+		req.Events = []backend.EventInput{snapshot}
+		return s.save(req)
+	})
+	got, res := s.get("t")
+	if res.Version != callers+1 || res.LastSeq != callers {
+		t.Errorf("%+v", res)
+	}
+	seen := map[string]int{}
+	for i, a := range got.Artifacts {
+		for _, p := range a.Parts {
+			seen[p.GetText()]++
+			if n, err := strconv.Atoi(p.GetText()); err != nil || n%2 != i {
+				t.Errorf("artifact %q has the part %q", a.ArtifactId, p.GetText())
 			}
-			mu.Lock()
-			histories[n] = append(histories[n], porcupine.Operation{
-				ClientId: worker, Input: in, Call: int64(call), Output: out, Return: int64(time.Since(start)),
+		}
+	}
+	for _, h := range got.History {
+		seen[h.MessageId]++
+	}
+	for i := range callers {
+		if n := seen[strconv.Itoa(i)]; n != 2 {
+			t.Errorf("delta %d shows %d times", i, n)
+		}
+	}
+	// Each snapshot is the task as its own write left it.
+	for i, ev := range s.log("t") {
+		task := s.event(ev).GetTask()
+		if n := len(task.GetHistory()); n != i+1 || len(task.Artifacts[0].Parts)+len(task.Artifacts[1].Parts) != i+1 {
+			t.Errorf("snapshot %d has %d messages", ev.Seq, n)
+		}
+	}
+	s.must(s.whole(got, atVersion(callers+1)))
+	s.holds(got)
+}
+
+// testNoTornReads: a reader never sees half of a write.
+func testNoTornReads(t *testing.T, e *env) {
+	const writes = 150
+	s := e.space(t)
+	task := func(n int) *pb.Task {
+		m := taskAt("t", "ctx", working, day(2025, time.January, n))
+		m.Artifacts = []*pb.Artifact{artifact("a", strconv.Itoa(n))}
+		m.History = []*pb.Message{message(strconv.Itoa(n))}
+		return m
+	}
+	s.insert(task(0))
+	var done atomic.Bool
+	parallel(t, 4, func(worker int) error {
+		if worker == 0 {
+			defer done.Store(true)
+			for n := 1; n <= writes; n++ {
+				req := s.whole(task(n), present)
+				if n%3 != 0 { // the same as a delta
+					d := statusDelta(t, task(n).Status)
+					d.Put, d.History, d.MaxHistory = parseArtifact(t, task(n).Artifacts[0]), parseHistory(t, task(n).History[0]), 1
+					req = s.change("t", d, present)
+				}
+				if err := s.save(req); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		for !done.Load() {
+			res, err := s.read("t", backend.All)
+			if err != nil {
+				return err
+			}
+			list, err := s.store.List(t.Context(), &backend.ListRequest{
+				Tenant: s.tenant, Owner: s.owner, Size: 1, MaxBytes: 1 << 20, Extent: backend.All,
 			})
-			mu.Unlock()
+			if err != nil {
+				return err
+			}
+			if len(list.Rows) != 1 || list.Total != 1 {
+				return fmt.Errorf("%d rows of %d", len(list.Rows), list.Total)
+			}
+			for _, row := range []backend.Stored{res.Stored, list.Rows[0]} {
+				if got, want := decodeTask(t, row.Task), task(int(row.Version)-1); !proto.Equal(got, want) {
+					return fmt.Errorf("version %d is %v", row.Version, got)
+				}
+			}
 		}
 		return nil
 	})
-	for id, history := range histories {
-		result := porcupine.CheckOperationsTimeout(porcupine.Model{
-			Init: func() any { return register{} },
-			Step: func(state, in, out any) (bool, any) {
-				return state.(register).step(in.(registerInput), out.(registerOutput))
-			},
-		}, history, time.Minute)
-		if result != porcupine.Ok {
-			t.Errorf("no order explains what was seen of task %d (%s)", id, result)
+}
+
+// testWalkUnderWrites: a walk returns each task that nobody touches once, in order, whatever happens around it.
+func testWalkUnderWrites(t *testing.T, e *env) {
+	s := e.space(t)
+	at := func(n int) *pb.TaskStatus {
+		return &pb.TaskStatus{State: working, Timestamp: day(2025, time.January, 1+n%20)}
+	}
+	var still []*pb.Task
+	for i := range 60 {
+		m := &pb.Task{Id: fmt.Sprint("still ", i), ContextId: "ctx", Status: at(i * 7)}
+		still = append(still, m)
+		s.insert(m)
+	}
+	want := sorted(still)
+	var done atomic.Bool
+	parallel(t, 4, func(worker int) error {
+		if worker < 2 {
+			for i := range 150 {
+				id := fmt.Sprint("moving ", worker, " ", i%10)
+				err := s.save(s.whole(&pb.Task{Id: id, ContextId: "ctx", Status: at(i * 3)}, whatever))
+				if err == nil && i%7 == 0 {
+					_, err = s.delete(id, 0)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			done.Store(true)
+			return nil
 		}
-	}
-}
-
-// marked is a task that shows its marker.
-func marked(id, marker string) *pb.Task {
-	m := taskIn(id, working)
-	m.Status.Message = &pb.Message{MessageId: marker}
-	return m
-}
-
-func (s *space) marker(id string) (version int64, marker string, reason backend.Reason) {
-	res, err := s.read(id, backend.All)
-	if err != nil {
-		return 0, "", backend.ReasonOf(err)
-	}
-	return res.Version, decodeTask(s.tb, res.Task).GetStatus().GetMessage().GetMessageId(), ""
-}
-
-func (s *space) mark(req *backend.SaveRequest) registerOutput {
-	res, err := s.store.Save(s.Context(), req)
-	return registerOutput{version: res.Version, reason: backend.ReasonOf(err)}
+		for !done.Load() {
+			var got []string
+			for req := (backend.ListRequest{Tenant: s.tenant, Owner: s.owner, Size: 7, MaxBytes: 1 << 20}); ; {
+				res, err := s.store.List(t.Context(), &req)
+				if err != nil {
+					return err
+				}
+				for _, row := range res.Rows {
+					if id := decodeTask(t, row.Task).GetId(); strings.HasPrefix(id, "still") {
+						got = append(got, id)
+					}
+				}
+				if req.After = res.Next; req.After == nil {
+					break
+				}
+			}
+			if !slices.Equal(got, want) {
+				return fmt.Errorf("walked %q, want %q", got, want)
+			}
+		}
+		return nil
+	})
 }
 
 // testManyTasks: writers of different tasks, in different tenants, do not disturb each other.
@@ -275,96 +332,5 @@ func testManyTasks(t *testing.T, e *env) {
 			}
 		}
 		s.same(s.walk(backend.ListRequest{Size: 11}), sorted(want))
-	}
-}
-
-var lifecycleScenarios = []scenario{
-	{name: "Lifecycle/Cancelled", run: testCancelled},
-	{name: "Lifecycle/Close", needs: []Capability{Closing}, run: testClose},
-}
-
-// calls is one call of each method that takes a context; each would succeed.
-func (s *space) calls() map[string]func(context.Context) error {
-	s.insert(taskIn("t", working), textEvent("x"))
-	s.claim("key", "m", "t", "token", backend.Claimed, "t")
-	calls := map[string]func(context.Context) error{
-		"Save": func(ctx context.Context) error {
-			_, err := s.store.Save(ctx, s.whole(taskIn("t", completed), present))
-			return err
-		},
-		"Get": func(ctx context.Context) error {
-			_, err := s.store.Get(ctx, &backend.GetRequest{Key: s.key("t"), Owner: s.owner, Extent: backend.All})
-			return err
-		},
-		"List": func(ctx context.Context) error {
-			_, err := s.store.List(ctx, &backend.ListRequest{Tenant: s.tenant, Owner: s.owner, Size: 10, MaxBytes: 1 << 20})
-			return err
-		},
-		"Delete": func(ctx context.Context) error {
-			_, err := s.store.Delete(ctx, &backend.DeleteRequest{Key: s.key("t"), Owner: s.owner})
-			return err
-		},
-		"ClaimKey": func(ctx context.Context) error {
-			_, err := s.store.ClaimKey(ctx, s.claimRequest("new key", "m", "t", "token"))
-			return err
-		},
-		"ReleaseKey": func(ctx context.Context) error {
-			return s.store.ReleaseKey(ctx, &backend.ReleaseRequest{Key: s.claimRequest("key", "", "", "").Key, Token: "token"})
-		},
-		"AppendEvents": func(ctx context.Context) error {
-			_, err := s.store.AppendEvents(ctx, s.appending("t", textEvent("x")))
-			return err
-		},
-		"ReadLog": func(ctx context.Context) error {
-			_, err := s.store.ReadLog(ctx, &backend.ReadLogRequest{Key: s.key("t"), Owner: s.owner, MaxEvents: 1, MaxBytes: 1 << 20})
-			return err
-		},
-	}
-	if !s.lacks(Following) {
-		calls["Heads"] = func(ctx context.Context) error {
-			_, err := s.store.Heads(ctx, []backend.Key{s.key("t")})
-			return err
-		}
-	}
-	if !s.lacks(Sweeping) {
-		calls["Sweep"] = func(ctx context.Context) error {
-			_, err := s.store.Sweep(ctx, &backend.SweepRequest{Batch: 10})
-			return err
-		}
-	}
-	return calls
-}
-
-// testCancelled: a call whose context has ended does nothing and says so.
-func testCancelled(t *testing.T, e *env) {
-	s := e.space(t)
-	calls := s.calls()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	before := s.everything("t")
-	for name, call := range calls {
-		if err := call(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	s.unchanged("t", before)
-	s.claim("key", "m", "x", "other", backend.Replay, "t")
-	s.claim("new key", "m", "y", "other", backend.Claimed, "y")
-}
-
-func testClose(t *testing.T, e *env) {
-	s := e.space(t)
-	calls := s.calls()
-	calls["Ping"] = e.store.Ping
-	if err := e.store.Ping(t.Context()); err != nil {
-		t.Errorf("ping: %v", err)
-	}
-	if err := e.store.Close(); err != nil {
-		t.Fatalf("close: %v", err)
-	}
-	for name, call := range calls {
-		if err := call(t.Context()); !errors.Is(err, backend.ErrUnavailable) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
