@@ -25,6 +25,12 @@ const (
 	// firstPause and longestPause bound the wait before another attempt.
 	firstPause   = 5 * time.Millisecond
 	longestPause = 500 * time.Millisecond
+	// lockTimeout is how long a batch waits for a row that another transaction holds. No Store holds one for longer than a
+	// statement takes, but an administrator's session may.
+	lockTimeout = time.Second
+	// firstHeld and longestHeld bound how long a write whose row is held waits before it is tried again.
+	firstHeld   = 100 * time.Millisecond
+	longestHeld = 5 * time.Second
 	// conflictPause bounds the wait after a conflict with another transaction, which is over by then.
 	conflictPause = 10 * time.Millisecond
 )
@@ -73,12 +79,12 @@ func (c *committer) stop() {
 func (c *committer) run() {
 	failures := 0
 	for {
-		batch, closed := c.take()
+		batch, later, closed := c.take(time.Now())
 		if len(batch) == 0 {
 			if closed {
 				return
 			}
-			<-c.wake
+			c.wait(later)
 			continue
 		}
 		again, err := c.execute(batch)
@@ -101,18 +107,40 @@ func pause(failures int) time.Duration {
 	return d/2 + rand.N(d)
 }
 
-// take removes the next batch from the queue: in order, each id once.
-func (c *committer) take() (batch []*op, closed bool) {
+// wait returns when there may be something to do, in any case after a while unless that is 0.
+func (c *committer) wait(later time.Duration) {
+	if later == 0 {
+		<-c.wake
+		return
+	}
+	timer := time.NewTimer(later)
+	defer timer.Stop()
+	select {
+	case <-c.wake:
+	case <-timer.C:
+	}
+}
+
+// take removes the next batch from the queue: in order, each id once. An op whose row is held by others comes alone. Without
+// a batch, later says when the first of those that must wait may be tried; 0 if none has to.
+func (c *committer) take(now time.Time) (batch []*op, later time.Duration, closed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	size := 0
 	taken := make(map[name]struct{}, len(c.queue))
 	rest := c.queue[:0]
 	for _, o := range c.queue {
+		alone := o.held > 0
 		switch {
 		case o.over():
 			o.giveUp(context.Cause(o.ctx))
-		case len(batch) == maxBatchOps, len(batch) > 0 && size+o.size > maxBatchBytes, touches(taken, o.names):
+			continue
+		case now.Before(o.notBefore):
+			rest = append(rest, o)
+			if left := o.notBefore.Sub(now); later == 0 || left < later {
+				later = left
+			}
+		case len(batch) > 0 && (alone || batch[0].held > 0), len(batch) == maxBatchOps, len(batch) > 0 && size+o.size > maxBatchBytes, touches(taken, o.names):
 			rest = append(rest, o)
 		default:
 			batch = append(batch, o)
@@ -124,7 +152,7 @@ func (c *committer) take() (batch []*op, closed bool) {
 	}
 	clear(c.queue[len(rest):])
 	c.queue = rest
-	return batch, c.closed && len(rest) == 0
+	return batch, later, c.closed && len(rest) == 0
 }
 
 func touches(taken map[name]struct{}, names []name) bool {
@@ -150,16 +178,27 @@ func (c *committer) putBack(ops []*op) {
 // their guesses were wrong.
 func (c *committer) execute(ops []*op) (again []*op, err error) {
 	again, err = c.attempt(ops)
-	if err == nil || classify(err) != fault {
-		return again, err
+	if err == nil {
+		return again, nil
 	}
-	if len(ops) == 1 {
+	kind := classify(err)
+	switch {
+	case kind != fault && kind != locked:
+		return again, err
+	case len(ops) > 1:
+	case kind == locked:
+		for _, o := range again {
+			o.held++
+			o.notBefore = time.Now().Add(min(firstHeld<<min(o.held-1, 10), longestHeld))
+		}
+		return again, nil
+	default:
 		for _, o := range again {
 			o.finish(faulty(err))
 		}
 		return nil, nil
 	}
-	// The fault of one must not become that of all.
+	// What is wrong with one must not become the trouble of all.
 	var rest []*op
 	for _, o := range again {
 		left, _ := c.execute([]*op{o})

@@ -24,6 +24,8 @@ const (
 	fault failure = iota
 	// conflict: nothing was written, and the same may succeed at once.
 	conflict
+	// locked: a row is held by a transaction that does not end. Nothing was written.
+	locked
 	// lost: the connection is of no use any more. If a write had been sent, its outcome is unknown.
 	lost
 	// refused: the database cannot do it now. Nothing was written.
@@ -35,9 +37,10 @@ func classify(err error) failure {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch e.Code {
 		case "40001", // serialization_failure; distributed engines retry by it
-			"40P01", // deadlock_detected
-			"55P03": // lock_not_available
+			"40P01": // deadlock_detected
 			return conflict
+		case "55P03": // lock_not_available: lock_timeout
+			return locked
 		case "25006", // read_only_sql_transaction: the server has been demoted
 			"26000", "42P05", // prepared statements that a pooler mixed up
 			"0A000",                                     // cached plan must not change result type

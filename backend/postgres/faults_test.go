@@ -104,3 +104,46 @@ func TestOneFaultStaysAlone(t *testing.T) {
 		t.Errorf("%d of 4 bad writes failed", n)
 	}
 }
+
+// TestHeldRowDelaysNobodyElse: a transaction that does not end holds the row of one task; the others' writes go on.
+func TestHeldRowDelaysNobodyElse(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	s := closing(t, open(t, postgres.Config{DSN: dsn, Committers: 1}))
+	if _, err := s.Save(t.Context(), save(t, "held", working, anyState)); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	held, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.Exec(t.Context(), "SELECT FROM a2a_taskstore.tasks FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := s.Save(t.Context(), save(t, "held", working, anyState))
+		waiting <- err
+	}()
+	for i := range 200 {
+		if _, err := s.Save(t.Context(), save(t, fmt.Sprint("other-", i), working, anyState)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case err := <-waiting:
+		t.Fatalf("the held row was written: %v", err)
+	default:
+	}
+	if err := held.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waiting; err != nil {
+		t.Fatal(err)
+	}
+}

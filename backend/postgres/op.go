@@ -24,8 +24,12 @@ type op struct {
 	sure bool
 	// tried is the stamp of a write whose outcome is unknown; 0 if there is none.
 	tried int64
-	in    *facts
-	out   outcome
+	// held counts how often another transaction has held the row, and notBefore is when to try again: alone, so that nobody
+	// else waits for it.
+	held      int
+	notBefore time.Time
+	in        *facts
+	out       outcome
 }
 
 // name names a task, or a claim.

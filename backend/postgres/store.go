@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -211,6 +212,7 @@ func newPool(parsed *pgxpool.Config, cfg *Config, n int, watch func(*pgconn.PgCo
 			conn.RuntimeParams[setting] = "off"
 		}
 		conn.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
+		conn.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
 	case Describe:
 		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	case Exec:
