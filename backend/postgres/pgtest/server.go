@@ -39,8 +39,9 @@ type Server struct {
 	// Dir is the directory of its socket and its data.
 	Dir string
 
-	stdin io.Closer // closing it stops the server
-	done  chan struct{}
+	stdin  io.Closer // closing it stops the server
+	done   chan struct{}
+	paused []int
 }
 
 // Start starts a server, which is stopped when the test ends.
@@ -67,6 +68,7 @@ func (s *Server) Socket() string { return filepath.Join(s.Dir, ".s.PGSQL."+port)
 
 // Stop stops the server at once, as a crash would, and removes its data.
 func (s *Server) Stop() {
+	_ = s.Resume()      // what is paused could not stop
 	_ = s.stdin.Close() // closing it twice does no harm
 	<-s.done
 }
@@ -96,7 +98,6 @@ const supervise = `dir=$1; shift
 pid=$!
 read -r _
 kill -QUIT $pid
-kill -CONT $pid
 wait $pid
 rm -rf "$dir"`
 
@@ -256,6 +257,52 @@ func (p *installed) run(ctx context.Context, program string, args ...string) err
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", program, err, out.String())
+	}
+	return nil
+}
+
+// Pause stops all processes of the server where they are, until Resume.
+func (s *Server) Pause(ctx context.Context) error {
+	pids, err := s.pids(ctx)
+	if err != nil {
+		return err
+	}
+	s.paused = pids
+	return signal(pids, syscall.SIGSTOP)
+}
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() error {
+	pids := s.paused
+	s.paused = nil
+	return signal(pids, syscall.SIGCONT)
+}
+
+// pids are the server's processes, the first of which starts all others.
+func (s *Server) pids(ctx context.Context) ([]int, error) {
+	first, err := s.PID()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgx.Connect(ctx, s.DSN("postgres"))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+	if err != nil {
+		return nil, err
+	}
+	rest, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	return append([]int{first}, rest...), err
+}
+
+// signal sends a signal to processes, some of which may have ended.
+func signal(pids []int, sig syscall.Signal) error {
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
 	}
 	return nil
 }

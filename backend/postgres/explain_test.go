@@ -1,0 +1,104 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/backend/document"
+	"github.com/a2a-taskstore/taskstore/backend/postgres/pgtest"
+)
+
+// TestListPlans: at 100,000 tasks every page of every list is read along an index, in its order, and no table is scanned or
+// sorted; with the planner's settings of a Store, and with the server's own, which is what a pooler gives.
+func TestListPlans(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Database(t, func(ctx context.Context, dsn string) error {
+		_, err := Migrate(ctx, dsn, slog.New(slog.DiscardHandler))
+		return err
+	})
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for _, q := range []string{
+		`INSERT INTO a2a_taskstore.tasks
+			SELECT 't', convert_to('task-' || md5(i::text), 'UTF8'), i, 2, convert_to('owner-' || i % 100, 'UTF8'), 1, 1,
+				convert_to('context-' || i % 5000, 'UTF8'), i % 9, 1700000000 + i % 50000, 0, 1, 1, 0, 0, 0, 0, false, 0,
+				1, 1, 0, 1, 'w', 0, 100, 0, 0, 0, false, false, repeat('h', 100)::bytea, '', ''
+			FROM generate_series(1, 100000) i`,
+		`ANALYZE a2a_taskstore.tasks`,
+	} {
+		if _, err := conn.Exec(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Open(t.Context(), Config{DSN: dsn, PollOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	pooled, err := s.reads.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pooled.Release()
+
+	owner := backend.OwnerOf("owner-7")
+	since := document.Timestamp{Valid: true, Seconds: 1700030000}
+	after := &backend.Position{Time: document.Timestamp{Valid: true, Seconds: 1700020000}, TaskID: "task-5"}
+	for _, req := range []backend.ListRequest{
+		{}, {Owner: owner}, {ContextID: "context-7"}, {Owner: owner, ContextID: "context-7"},
+		{State: 3}, {Owner: owner, State: 3}, {ContextID: "context-7", State: 3}, {Owner: owner, ContextID: "context-7", State: 3},
+		{Since: since}, {Owner: owner, Since: since}, {ContextID: "context-7", Since: since}, {Owner: owner, State: 3, Since: since},
+	} {
+		for _, position := range []*backend.Position{nil, after} {
+			req.Tenant, req.Size, req.After = "t", 50, position
+			q := &listQuery{req: &req}
+			query, args := q.pageQuery()
+			for where, c := range map[string]*pgx.Conn{"store": pooled.Conn(), "server": conn} {
+				plan := explain(t, c, query, args)
+				nodes := plan.nodes()
+				if !slices.ContainsFunc(nodes, func(n string) bool { return strings.HasPrefix(n, "Index") }) ||
+					slices.Contains(nodes, "Sort") || slices.Contains(nodes, "Incremental Sort") || slices.Contains(nodes, "Seq Scan") {
+					t.Errorf("%s: %+v: plan %v", where, req, nodes)
+				}
+			}
+		}
+	}
+}
+
+// plan is a node of what EXPLAIN shows.
+type plan struct {
+	NodeType string `json:"Node Type"`
+	Plans    []plan `json:"Plans"`
+}
+
+func (p *plan) nodes() []string {
+	nodes := []string{p.NodeType}
+	for i := range p.Plans {
+		nodes = append(nodes, p.Plans[i].nodes()...)
+	}
+	return nodes
+}
+
+func explain(t *testing.T, conn *pgx.Conn, query string, args []any) *plan {
+	t.Helper()
+	var raw []byte
+	if err := conn.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) "+query, args...).Scan(&raw); err != nil {
+		t.Fatal(err)
+	}
+	var out []struct{ Plan plan }
+	if err := json.Unmarshal(raw, &out); err != nil || len(out) != 1 {
+		t.Fatal(fmt.Errorf("plan %s: %w", raw, err))
+	}
+	return &out[0].Plan
+}
