@@ -25,10 +25,24 @@
 // although JSON cannot show them. Refused are structs, []byte, types that marshal themselves, integers that a float64
 // would round, text that is not UTF-8, cycles, and payloads nested deeper than 90 protobuf messages (about 28 JSON objects).
 //
+// # What an update costs
+//
+// a2a-go hands the whole task to its store with every event. A [Store] remembers the tasks that it wrote or read last, compares,
+// and sends what changed, together with the event: a piece of an artifact goes over the network twice, however long the
+// artifact has become. Comparing reads the task once and makes no copies. What is certain is decided by the tasks alone:
+// the task at the version that is replaced must be remembered, and the change be one that the service can make of it and end
+// up with the very same task. Otherwise the whole task is sent, which is always right.
+//
+// The memory is bounded ([WithMemory]) and holds no task that has ended. It is private: tasks that were passed, or returned,
+// are the caller's to change. It relies on the service never giving one version of a task to two contents. A service
+// that lost its latest writes, because it was restored from a backup, may do that: restart the agents then, as they also
+// hold tasks that are not stored any more.
+//
 // # What later versions of A2A write
 //
 // States and roles that this version does not know are read as TASK_STATE_<n> and ROLE_<n> and written back as the number.
-// Fields that it does not know have no place in the types of a2a-go: the service keeps them, but an update that sends the
-// whole task replaces the task, and they are gone. Mixed fleets should move all writers of a task to the later version
-// together.
+// Fields that it does not know have no place in the types of a2a-go. The service keeps them, and so does an update that sends
+// what changed, in the messages and artifacts that it does not replace, and in the task unless its metadata changed, or the
+// message in its status. An update that sends the whole task replaces the task, and they are gone. Mixed fleets should move
+// all writers of a task to the later version together.
 package a2astore
