@@ -264,9 +264,13 @@ func TestReadEventsLive(t *testing.T) {
 
 func TestDeletionEndsReaders(t *testing.T) {
 	t.Parallel()
-	for _, again := range []bool{false, true} {
+	for _, test := range []struct{ empty, again bool }{{}, {again: true}, {empty: true}, {true, true}} {
 		f := start(t, newStore(t), Config{})
-		f.mustSave(t, whole(working("t")))
+		first := whole(working("t"))
+		if test.empty {
+			first.Events = nil
+		}
+		f.mustSave(t, first)
 		var open []*read
 		for _, req := range []*pb.ReadEventsRequest{reading(terminal), reading(forever), fromNow(reading(forever))} {
 			r, err := f.open(t.Context(), req)
@@ -278,7 +282,7 @@ func TestDeletionEndsReaders(t *testing.T) {
 		if _, err := f.Delete(t.Context(), &pb.DeleteRequest{TaskId: "t"}); err != nil {
 			t.Fatal(err)
 		}
-		if again {
+		if test.again {
 			f.mustSave(t, whole(completed("t")))
 		}
 		for _, r := range open {

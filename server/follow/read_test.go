@@ -301,6 +301,29 @@ func TestPolling(t *testing.T) {
 	})
 }
 
+// TestFirstPoll deletes a log between a reader's first read and the first poll, which finds nothing, as if nothing had
+// ever been there.
+func TestFirstPoll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		store.deaf, store.poll = true, time.Second
+		store.append(t, 1)
+		reader := store.reader(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go reader.Hub.Poll(ctx)
+		end := reader.follow(ctx, &sink{}, Forever)
+		synctest.Wait()
+		if _, err := store.Delete(ctx, &backend.DeleteRequest{Key: key}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := end(); !errors.Is(err, backend.ErrTaskNotFound) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
 func TestHubForgets(t *testing.T) {
 	t.Parallel()
 	hub := newStore(t).reader(t).Hub
