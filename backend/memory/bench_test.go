@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -56,6 +57,28 @@ func BenchmarkSave(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkMap is the yardstick of BenchmarkSave: the same tasks put into a map behind one mutex.
+func BenchmarkMap(b *testing.B) {
+	const callers = 64
+	var tasks [callers]*document.Task
+	for c := range tasks {
+		tasks[c] = taskOf(benchID(c), 2, 1, 1<<10, 1)
+	}
+	var mu sync.Mutex
+	saved := map[string]*document.Task{}
+	var next atomic.Int64
+	b.ReportAllocs()
+	b.SetParallelism(callers / runtime.GOMAXPROCS(0))
+	b.RunParallel(func(pb *testing.PB) {
+		task := tasks[next.Add(1)%callers]
+		for pb.Next() {
+			mu.Lock()
+			saved[task.ID] = task
+			mu.Unlock()
+		}
+	})
 }
 
 // BenchmarkInsert saves tasks that are new.
