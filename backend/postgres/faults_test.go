@@ -31,6 +31,21 @@ func execute(tb testing.TB, dsn string, statements ...string) {
 	}
 }
 
+// query returns the one value that a query yields.
+func query[T any](tb testing.TB, dsn, sql string) T {
+	tb.Helper()
+	conn, err := pgx.Connect(tb.Context(), dsn)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var v T
+	if err := conn.QueryRow(tb.Context(), sql).Scan(&v); err != nil {
+		tb.Fatalf("%s: %v", sql, err)
+	}
+	return v
+}
+
 // TestSerializationFailures: the database refuses two writes out of three with 40001, as a distributed engine does under
 // contention, and no caller hears of it.
 func TestSerializationFailures(t *testing.T) {

@@ -73,15 +73,6 @@ func (s *Server) Stop() {
 	<-s.done
 }
 
-// Run is a program that comes with PostgreSQL, as the user that the server runs as.
-func (s *Server) Run(ctx context.Context, program string, args ...string) error {
-	p, err := programs()
-	if err != nil {
-		return err
-	}
-	return p.run(ctx, program, args...)
-}
-
 // PID is the server's process.
 func (s *Server) PID() (int, error) {
 	b, err := os.ReadFile(filepath.Join(s.Dir, "data", "postmaster.pid"))
@@ -125,10 +116,8 @@ func start(opt Options) (*Server, error) {
 }
 
 func (s *Server) launch(p *installed, opt Options) error {
-	if p.cred != nil {
-		if err := os.Chown(s.Dir, int(p.cred.Uid), int(p.cred.Gid)); err != nil {
-			return err
-		}
+	if err := Own(s.Dir); err != nil {
+		return err
 	}
 	data := filepath.Join(s.Dir, "data")
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
@@ -197,7 +186,10 @@ type installed struct {
 func programs() (*installed, error) {
 	p := &installed{}
 	if path, err := exec.LookPath("initdb"); err == nil {
-		p.bin = filepath.Dir(path)
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return nil, err
+		}
+		p.bin = filepath.Dir(path) // where the other programs are
 	} else {
 		found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // where Debian keeps them, by version
 		if err != nil || len(found) == 0 {
@@ -305,4 +297,22 @@ func signal(pids []int, sig syscall.Signal) error {
 		}
 	}
 	return nil
+}
+
+// Command returns a command that runs as the user that servers run as.
+func Command(ctx context.Context, path string, args ...string) (*exec.Cmd, error) {
+	p, err := programs()
+	if err != nil {
+		return nil, err
+	}
+	return p.command(ctx, path, args...), nil
+}
+
+// Own gives a file or directory to the user that servers run as.
+func Own(path string) error {
+	p, err := programs()
+	if err != nil || p.cred == nil {
+		return err
+	}
+	return os.Chown(path, int(p.cred.Uid), int(p.cred.Gid))
 }
