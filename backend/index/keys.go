@@ -20,6 +20,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/backend/document"
@@ -47,6 +48,7 @@ func AppendKeys(dst [][]byte, key backend.Key, row *backend.Row) [][]byte {
 		return dst
 	}
 	buf := make([]byte, 0, size)
+	dst = slices.Grow(dst, 3)
 	add := func(kind byte, scope ...string) {
 		from := len(buf)
 		buf = appendStrings(append(buf, kind), scope...)

@@ -44,7 +44,7 @@ type match struct {
 func (s *Store) find(req *backend.ListRequest) (rows []match, total int, err error) {
 	s.order.mu.Lock()
 	defer s.order.mu.Unlock()
-	for i := range s.records { // most of it without stopping the writers
+	for i := range s.records { // most of the work, before all writers are stopped
 		s.order.follow(&s.records[i])
 	}
 	if rows, err = s.pick(req); err != nil || req.SkipTotal {

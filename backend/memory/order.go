@@ -8,31 +8,24 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/backend/index"
 )
 
 // order is the order of lists: the index keys of all tasks.
 //
-// Keeping it up to date in each write would cost more than the rest of the write, and lists are rare. So a write only notes
-// that its task has moved, and whoever needs the order lets it follow: a list, or a write that finds many notes. A task that
-// has moved often in between is placed once.
+// Keeping it up to date in each write would cost more than the rest of the write, under one lock, and lists are rare. So a
+// write only notes that its task has moved, and whoever needs the order lets it follow: a list, or a write that finds many
+// notes in its shard. A task that has moved often in between is placed once.
 type order struct {
 	mu      sync.Mutex
 	keys    *btree.BTreeG[[]byte]
 	sources []index.Source // the keys
-	batch   []place        // room for follow
-}
-
-// place is where a record belongs.
-type place struct {
-	rec *record
-	row backend.Row
 }
 
 const (
-	// manyMoved is the number of notes in one shard at which a write lets the order follow, unless somebody is at it.
-	manyMoved = 32
+	// manyMoved is the number of notes in one shard at which a write lets the order follow, unless somebody is at it. The
+	// shard's lock is held that long, some 20 µs.
+	manyMoved = 16
 	// tooMany is the number at which it waits for its turn.
 	tooMany = 16 * manyMoved
 )
@@ -57,38 +50,27 @@ func (s *Store) relieve(sh *shard, backlog int) {
 	s.order.follow(sh)
 }
 
-// follow places the moved records of a shard, without keeping its lock. The caller holds o.mu.
+// follow places the moved records of a shard. The caller holds o.mu.
 func (o *order) follow(sh *shard) {
-	batch := o.batch[:0]
 	sh.mu.Lock()
-	sh.takeMoved(func(rec *record) { batch = append(batch, place{rec, rec.row}) })
-	sh.mu.Unlock()
-	for i := range batch {
-		o.set(batch[i].rec, &batch[i].row)
-	}
-	clear(batch)
-	o.batch = batch
+	defer sh.mu.Unlock()
+	o.place(sh)
 }
 
-// place does the same while the caller also holds the shard's lock.
+// place does it while the caller also holds the shard's lock. A key's new record moved later than the one that was
+// forgotten before, and is placed later.
 func (o *order) place(sh *shard) {
-	sh.takeMoved(func(rec *record) { o.set(rec, &rec.row) })
-}
-
-// takeMoved calls fn for the moved records, in the order in which they moved: a key's new record comes behind the one that
-// was forgotten.
-func (sh *shard) takeMoved(fn func(*record)) {
 	for i, rec := range sh.moved {
 		rec.moved = false
-		fn(rec)
+		o.set(rec)
 		sh.moved[i] = nil
 	}
 	sh.moved = sh.moved[:0]
 }
 
-// set puts the record where the row belongs.
-func (o *order) set(rec *record, row *backend.Row) {
-	keys := index.AppendKeys(nil, rec.key, row)
+// set puts the record where its row belongs.
+func (o *order) set(rec *record) {
+	keys := index.AppendKeys(nil, rec.key, &rec.row)
 	if slices.EqualFunc(keys, rec.keys, bytes.Equal) {
 		return
 	}
