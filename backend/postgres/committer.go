@@ -133,7 +133,7 @@ func (c *committer) take(now time.Time) (batch []*op, later time.Duration, close
 		alone := o.held > 0
 		switch {
 		case o.over():
-			o.giveUp(context.Cause(o.ctx))
+			o.giveUp()
 			continue
 		case now.Before(o.notBefore):
 			rest = append(rest, o)
@@ -180,6 +180,9 @@ func (c *committer) execute(ops []*op) (again []*op, err error) {
 	again, err = c.attempt(ops)
 	if err == nil {
 		return again, nil
+	}
+	for _, o := range again {
+		o.cause = err
 	}
 	kind := classify(err)
 	switch {
@@ -286,8 +289,8 @@ func (c *committer) guess(ops []*op) (ready, unsure []*op) {
 func (c *committer) decide(ops []*op) (ready []*op) {
 	for _, o := range ops {
 		if o.tried != 0 && (o.in.rec.stamp == o.tried || o.in.claimStamp == o.tried) {
-			c.done(o) // the attempt whose answer was lost had succeeded
 			c.changed(changedKeys([]*op{o}))
+			c.done(o) // the attempt whose answer was lost had succeeded
 			continue
 		}
 		out, err := o.plan.plan(o.in)

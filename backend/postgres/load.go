@@ -42,7 +42,7 @@ func load(ctx context.Context, conn *pgx.Conn, ops []*op, clock *clock) error {
 	var rows, logs, docs, claims []*op
 	l := &loader{batch: &pgx.Batch{}, clock: clock}
 	for _, o := range ops {
-		o.in, o.out = &facts{now: clock.now(), retried: o.tried != 0}, outcome{}
+		o.in = &facts{now: clock.now(), retried: o.tried != 0}
 		a := o.plan.asks()
 		switch {
 		case a.row:

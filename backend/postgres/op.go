@@ -28,8 +28,10 @@ type op struct {
 	// else waits for it.
 	held      int
 	notBefore time.Time
-	in        *facts
-	out       outcome
+	// cause is why the last attempt failed.
+	cause error
+	in    *facts
+	out   outcome // of the last plan that wanted something written
 }
 
 // name names a task, or a claim.
@@ -107,12 +109,12 @@ func (o *op) finish(err error) { o.done <- err }
 func (o *op) over() bool { return o.ctx.Err() != nil || time.Since(o.born) > patience }
 
 // giveUp finishes an op that is over.
-func (o *op) giveUp(cause error) {
+func (o *op) giveUp() {
 	if o.tried != 0 {
-		o.finish(unknownOutcome(cause))
+		o.finish(unknownOutcome(o.cause))
 		return
 	}
-	o.finish(unavailable(cause))
+	o.finish(unavailable(o.cause))
 }
 
 // do hands a write to the committer of its first name, and waits for its outcome.

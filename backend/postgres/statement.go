@@ -13,6 +13,8 @@ type pgInt8 = pgtype.Int8
 type statement struct {
 	with strings.Builder
 	args []any
+	// arrays has all sources made of arrays, so that batches of all sizes are one statement.
+	arrays bool
 }
 
 // cte adds a common table expression.
@@ -68,11 +70,11 @@ func asBytes(s string) []byte {
 	return []byte(s)
 }
 
-// source returns a FROM item with n rows of the columns, which has the alias. A single row is spelled out, without arrays:
-// that is what a lone caller's statement is planned and run fastest with.
+// source returns a FROM item with n rows of the columns, which has the alias. A single row is spelled out, unless arrays is
+// set: that is what a lone caller's statement is planned and run fastest with.
 func (s *statement) source(alias string, n int, cols ...column) string {
 	var b strings.Builder
-	if n == 1 {
+	if n == 1 && !s.arrays {
 		b.WriteString("(SELECT ")
 		for i, c := range cols {
 			if i > 0 {

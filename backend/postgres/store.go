@@ -202,6 +202,10 @@ func newPool(parsed *pgxpool.Config, cfg *Config, n int, watch func(*pgconn.PgCo
 	if watch != nil {
 		conn.BuildContextWatcherHandler = watch
 	}
+	if conn.ValidateConnect == nil {
+		// A standby could not take writes, and would answer reads from the past.
+		conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 	switch cfg.StatementMode {
 	case Prepared:
 		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement

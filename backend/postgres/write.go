@@ -17,7 +17,7 @@ import (
 // No outcome that is to be expected raises an error. After an error nothing was written, unless the connection broke before
 // the answer came.
 func write(ctx context.Context, conn *pgx.Conn, changes []*change, claims []*claimChange) (map[int64]struct{}, error) {
-	s := &statement{}
+	s := &statement{arrays: len(changes)+len(claims) > 1}
 	compile(s, changes, claims)
 	rows, err := conn.Query(ctx, s.with.String(), s.args...)
 	if err != nil {
@@ -106,7 +106,7 @@ func compileRows(s *statement, changes []*change) {
 			{"artifacts", func(c *change) []byte { return c.artifacts }},
 			{"history", func(c *change) []byte { return c.history }},
 		} {
-			if slices.ContainsFunc(updates, func(c *change) bool { return long.of(c) != nil }) {
+			if s.arrays || slices.ContainsFunc(updates, func(c *change) bool { return long.of(c) != nil }) {
 				all = append(all, byteas(long.name, n, func(i int) []byte { return long.of(updates[i]) }))
 				set = append(set, long.name+" = coalesce(s."+long.name+", t."+long.name+")")
 			}
