@@ -109,7 +109,8 @@ func reasonStatus(reason backend.Reason, err error) *status.Status {
 	return newStatus(reason, e.Error(), e.Meta, violations)
 }
 
-// Bounds that keep a status below 2 KiB, whatever the paths in a request are, so that it fits the headers that carry it.
+// Bounds that keep a status below 2 KiB, so that it fits the headers that carry it. maxViolations is also how many a
+// validator collects; texts are in bytes.
 const (
 	maxStatus     = 2 << 10
 	maxText       = 256
@@ -129,7 +130,7 @@ func newStatus(reason backend.Reason, text string, meta map[string]string, viola
 	details := []protoadapt.MessageV1{info}
 	if len(violations) > 0 {
 		bad := &errdetails.BadRequest{}
-		for _, v := range violations[:min(len(violations), maxViolations)] {
+		for _, v := range violations {
 			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
 				Field: clip(v.field, maxText), Description: clip(v.detail, maxText),
 			})

@@ -146,11 +146,11 @@ func TestStatusesAreSmall(t *testing.T) {
 			Meta: map[string]string{"a": text.Draw(t, "a"), "b": text.Draw(t, "b")},
 		}
 		if rapid.Bool().Draw(t, "invalid") {
-			bad := &invalidError{}
+			var v validator
 			for range rapid.IntRange(1, 20).Draw(t, "violations") {
-				bad.violations = append(bad.violations, violation{text.Draw(t, "field"), text.Draw(t, "detail")})
+				v.fail(text.Draw(t, "field"), "%s", text.Draw(t, "detail"))
 			}
-			err = bad
+			err = v.err()
 		}
 		st := toStatus(err).GRPCStatus()
 		if size := proto.Size(st.Proto()); size > 2<<10 {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -44,7 +43,7 @@ func (v *validator) appendEvent(in *wirev1.AppendEventRequest) *backend.AppendRe
 	req.Key, req.Owner = v.taskKey(in.GetScope(), in.GetTaskId())
 	v.text("origin", in.GetOrigin(), 0, maxToken)
 	for i, b := range in.GetEvents() {
-		req.Events[i] = v.event(fmt.Sprintf("events[%d]", i), b)
+		req.Events[i] = v.event(i, "", b)
 	}
 	if len(in.GetEvents()) == 0 {
 		v.fail("events", "is empty")

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
@@ -61,6 +63,45 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// TestStalledReaders has readers that never take what is sent to them, over a log that is larger than what one of them may
+// cost. That writes and another reader get through is shown by the test's end.
+func TestStalledReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const readers, events, size = 20, 256, 128 << 10
+		// A window that is set does not grow, so that little of what is measured is what the client buffers.
+		f := start(t, newStore(t), Config{}, grpc.WithInitialWindowSize(64<<10), grpc.WithInitialConnWindowSize(64<<10))
+		text := string(make([]byte, size))
+		f.mustAppend(t, "t", text)
+		live, err := f.open(t.Context(), reading(forever))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stalled []grpc.ServerStreamingClient[pb.ReadEventsResponse]
+		for range readers {
+			stream, err := f.ReadEvents(t.Context(), reading(forever))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stalled = append(stalled, stream)
+		}
+		synctest.Wait()
+		before := heap()
+		for range events - 1 {
+			f.mustAppend(t, "t", text)
+			if err := live.next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		live.events = nil
+		synctest.Wait()
+		const log, each = events * size, 2 << 20
+		if grown := int64(heap()) - int64(before) - log; grown > readers*each {
+			t.Errorf("%d stalled readers take %d KiB, beside a log of %d KiB", readers, grown>>10, log>>10)
+		}
+		runtime.KeepAlive(stalled)
+	})
 }
 
 func TestParallelAppends(t *testing.T) {

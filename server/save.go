@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -55,17 +54,17 @@ func (v *validator) save(in *wirev1.SaveRequest) *backend.SaveRequest {
 
 	req.Events = make([]backend.EventInput, len(in.GetEvents()))
 	for i, e := range in.GetEvents() {
-		field := fmt.Sprintf("events[%d]", i)
-		event, given := v.single(field+".event", e.GetEvent())
-		switch {
-		case len(e.GetEvent()) > 0 && e.GetSnapshot() != nil:
-			v.fail(field, "has both an event and a snapshot")
-		case given:
-			req.Events[i].Event = v.event(field+".event", event)
+		switch n := len(e.GetEvent()); {
+		case n > 0 && e.GetSnapshot() != nil:
+			v.fail(eventField(i, ""), "has both an event and a snapshot")
+		case n > 1:
+			v.fail(eventField(i, ".event"), "occurs twice")
+		case n == 1:
+			req.Events[i].Event = v.event(i, ".event", e.GetEvent()[0])
 		case e.GetSnapshot() != nil:
 			req.Events[i].Snapshot = true
-		case len(e.GetEvent()) == 0:
-			v.fail(field, "is empty")
+		default:
+			v.fail(eventField(i, ""), "is empty")
 		}
 	}
 	return req

@@ -40,8 +40,8 @@ func (e *invalidError) Error() string {
 	if first.field != "" {
 		text = first.field + ": " + text
 	}
-	if more := len(e.violations) - 1; more > 0 {
-		text += fmt.Sprintf(" (and %d more)", more)
+	if len(e.violations) > 1 {
+		text += " (and more)"
 	}
 	return text
 }
@@ -63,7 +63,9 @@ func (v *validator) err() error {
 }
 
 func (v *validator) fail(field, format string, args ...any) {
-	v.violations = append(v.violations, violation{field, fmt.Sprintf(format, args...)})
+	if len(v.violations) < maxViolations { // a request may be wrong a million times
+		v.violations = append(v.violations, violation{field, fmt.Sprintf(format, args...)})
+	}
 }
 
 // text checks a string of least to most bytes.
@@ -174,7 +176,8 @@ func (v *validator) payload(field string, err error) bool {
 	return false
 }
 
-func (v *validator) event(field string, b []byte) document.Event {
+// event parses the i-th event; below is its field in the list's entry, "" if it is the entry.
+func (v *validator) event(i int, below string, b []byte) document.Event {
 	if int64(len(b)) > v.maxEvent && v.tooLarge == nil {
 		v.tooLarge = &backend.Error{
 			Reason: reasonEventTooLarge, Detail: "an event would not fit a message",
@@ -182,9 +185,13 @@ func (v *validator) event(field string, b []byte) document.Event {
 		}
 	}
 	e, err := document.ParseEvent(b)
-	v.payload(field, err)
+	if err != nil {
+		v.payload(eventField(i, below), err)
+	}
 	return e
 }
+
+func eventField(i int, below string) string { return fmt.Sprintf("events[%d]%s", i, below) }
 
 // task parses a task, which is the head of one where it may have no lists.
 func (v *validator) task(field string, b []byte) *document.Task {
