@@ -5,20 +5,57 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/backend/memory"
 	"github.com/a2a-taskstore/taskstore/backend/pebble"
+	"github.com/a2a-taskstore/taskstore/backend/postgres"
 	"github.com/a2a-taskstore/taskstore/server"
 )
 
 // storeFlags choose and configure the backend.
 type storeFlags struct {
-	Backend         string   `help:"Where tasks are kept: pebble (files in --data-dir) or memory (nothing survives)." enum:"pebble,memory" default:"pebble"`
-	DataDir         string   `help:"The directory of the pebble backend." default:"data" type:"path"`
-	CacheBytes      byteSize `help:"Memory that the pebble backend caches data in." default:"64MiB"`
-	MemoryMaxBytes  byteSize `help:"What the memory backend holds at most; then writes are refused." default:"1GiB"`
+	Backend         string   `help:"Where tasks are kept: pebble (files in --data-dir), postgres (--postgres-dsn; any number of servers may share it) or memory (nothing survives)." enum:"pebble,postgres,memory" default:"pebble"`
 	MaxMessageBytes byteSize `help:"The largest message, and so the largest task." default:"16MiB"`
+
+	DataDir    string   `help:"The directory of the pebble backend." default:"data" type:"path"`
+	CacheBytes byteSize `help:"Memory that the pebble backend caches data in." default:"64MiB"`
+
+	MemoryMaxBytes byteSize `help:"What the memory backend holds at most; then writes are refused." default:"1GiB"`
+
+	Postgres postgresFlags `embed:"" prefix:"postgres-"`
+	Notify   string        `help:"Hear of other servers' writes to PostgreSQL by LISTEN and NOTIFY (on), or only by polling (off), for poolers and engines that have no NOTIFY." enum:"on,off" default:"on"`
+}
+
+// postgresFlags configure the postgres backend.
+type postgresFlags struct {
+	DSN           string        `name:"dsn" help:"URL or keywords of the database, as libpq takes them; several hosts and target_session_attrs, too. Better given by the environment: command lines can be seen."`
+	MaxConns      int           `help:"Connections to the database at most." default:"10"`
+	StatementMode string        `help:"How statements are sent: prepared, or describe or exec behind a pooler in transaction mode." enum:"prepared,describe,exec" default:"prepared"`
+	PollInterval  time.Duration `help:"How often to look for other servers' writes for readers that wait." default:"250ms"`
+	Migrate       bool          `help:"Bring the schema up to date at start." default:"true" negatable:""`
+}
+
+// postgresConfig is the configuration of the postgres backend.
+func (s *storeFlags) postgresConfig(log *slog.Logger, limits backend.Limits) (postgres.Config, error) {
+	f := &s.Postgres
+	switch {
+	case f.DSN == "":
+		return postgres.Config{}, usagef("--backend postgres needs --postgres-dsn, or A2A_TASKSTORE_POSTGRES_DSN")
+	case f.MaxConns < 1 || f.PollInterval <= 0:
+		return postgres.Config{}, usagef("--postgres-max-conns and --postgres-poll-interval must be positive")
+	}
+	return postgres.Config{
+		DSN:           f.DSN,
+		MaxConns:      f.MaxConns,
+		StatementMode: postgres.StatementMode(f.StatementMode),
+		PollOnly:      s.Notify == "off",
+		PollInterval:  f.PollInterval,
+		Migrate:       f.Migrate,
+		Limits:        limits,
+		Logger:        log,
+	}, nil
 }
 
 func (f *storeFlags) limits() backend.Limits {
@@ -26,7 +63,7 @@ func (f *storeFlags) limits() backend.Limits {
 }
 
 // open opens the backend, and says what it promises.
-func (f *storeFlags) open(_ context.Context, log *slog.Logger, limits backend.Limits) (backend.Store, error) {
+func (f *storeFlags) open(ctx context.Context, log *slog.Logger, limits backend.Limits) (backend.Store, error) {
 	switch f.Backend {
 	case "memory":
 		log.Warn("the memory backend keeps nothing when the process ends", "max_bytes", f.MemoryMaxBytes.String())
@@ -42,6 +79,17 @@ func (f *storeFlags) open(_ context.Context, log *slog.Logger, limits backend.Li
 		}
 		log.Info("keeping tasks on disk; every write is synced before it is acknowledged", "directory", dir)
 		return store, nil
+	case "postgres":
+		cfg, err := f.postgresConfig(log, limits)
+		if err != nil {
+			return nil, err
+		}
+		store, err := postgres.Open(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		log.Info("keeping tasks in PostgreSQL; every write is committed before it is acknowledged")
+		return store, nil
 	default:
 		return nil, usagef("unknown backend %q", f.Backend)
 	}
@@ -54,8 +102,20 @@ type migrateCmd struct {
 
 // Run opens the store, which upgrades its format, and closes it.
 func (c *migrateCmd) Run(e *env) error {
-	if c.Backend == "memory" {
+	switch c.Backend {
+	case "memory":
 		return usagef("the memory backend has nothing to migrate")
+	case "postgres":
+		cfg, err := c.postgresConfig(c.logger(e.stderr), c.limits())
+		if err != nil {
+			return err
+		}
+		version, err := postgres.Migrate(e.ctx, cfg.DSN, cfg.Logger)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.stdout, "the database has schema version %d\n", version)
+		return err
 	}
 	store, err := c.open(e.ctx, c.logger(e.stderr), c.limits())
 	if err != nil {
