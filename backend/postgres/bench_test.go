@@ -227,3 +227,71 @@ func BenchmarkRawSave(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkHint takes the time from the call of a Save on one replica until another one has read the event.
+func BenchmarkHint(b *testing.B) {
+	dsn := durable(b)
+	writer, reader := open(b, postgres.Config{DSN: dsn}), open(b, postgres.Config{DSN: dsn})
+	defer writer.Close()
+	defer reader.Close()
+	key := backend.Key{Tenant: "t", TaskID: "id"}
+	hint := heard(b, reader, "id")
+	concurrently(b, 1, func(_, i int) {
+		res, err := writer.Save(context.Background(), save(b, "id", working, anyState))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for {
+			page, err := reader.ReadLog(context.Background(), &backend.ReadLogRequest{
+				Key: key, Start: backend.Start{N: res.Seq - 1}, MaxEvents: 1,
+			})
+			if err == nil && len(page.Events) == 1 {
+				return
+			}
+			select {
+			case <-hint:
+			case <-time.After(reader.PollInterval()):
+				b.Log("polled")
+			}
+		}
+	})
+}
+
+// BenchmarkChunk appends parts of 100 bytes to one artifact, with an event each, on a task that grows.
+func BenchmarkChunk(b *testing.B) {
+	dsn := durable(b)
+	s := open(b, postgres.Config{DSN: dsn, PollOnly: true})
+	defer s.Close()
+	for _, chunks := range []int{50, 500} {
+		b.Run(fmt.Sprintf("chunks=%d", chunks), func(b *testing.B) {
+			part, err := proto.Marshal(&pb.Part{Content: &pb.Part_Text{Text: strings.Repeat("word ", 20)}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			parts, err := document.ParseParts([][]byte{part})
+			if err != nil {
+				b.Fatal(err)
+			}
+			run := rand.Uint64()
+			var version int64
+			concurrently(b, 1, func(_, i int) {
+				id := fmt.Sprintf("%d-%d", run, i/chunks)
+				req := &backend.SaveRequest{
+					Key: backend.Key{Tenant: "t", TaskID: id}, WriteID: fmt.Sprint(rand.Uint64()),
+					Events: []backend.EventInput{{Event: statusEvent(b, id)}},
+				}
+				if i%chunks == 0 {
+					req.Task = kilobyte(b, id, 0)
+				} else {
+					req.Delta = &document.Delta{Append: &document.AppendToArtifact{ID: "answer", Parts: parts, Base: -1}, MaxHistory: -1}
+					req.Pre = backend.Precondition{Condition: backend.AtVersion, Version: version}
+				}
+				res, err := s.Save(context.Background(), req)
+				if err != nil {
+					b.Fatal(err)
+				}
+				version = res.Version
+			})
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -27,7 +28,13 @@ type proxy struct {
 	black chan struct{}
 }
 
-type link struct{ client, server net.Conn }
+type link struct {
+	client, server net.Conn
+
+	// Under the proxy's mu.
+	listens bool          // the client has sent a LISTEN
+	black   chan struct{} // as the proxy's, for this link only
+}
 
 // newProxy starts a proxy to the server and the database of the DSN.
 func newProxy(tb testing.TB, dsn string) *proxy {
@@ -62,7 +69,7 @@ func newProxy(tb testing.TB, dsn string) *proxy {
 				client.Close()
 				continue
 			}
-			k := &link{client, server}
+			k := &link{client: client, server: server}
 			p.mu.Lock()
 			p.links[k] = struct{}{}
 			p.mu.Unlock()
@@ -93,7 +100,12 @@ func (p *proxy) pump(k *link, from, to net.Conn, request bool) {
 		n, err := from.Read(buf)
 		if n > 0 {
 			p.mu.Lock()
-			black, drop := p.black, p.dropReply
+			drop := p.dropReply
+			k.listens = k.listens || request && bytes.Contains(buf[:n], []byte("LISTEN"))
+			black := p.black
+			if black == nil {
+				black = k.black
+			}
 			p.mu.Unlock()
 			if black != nil {
 				<-black
@@ -120,9 +132,28 @@ func (p *proxy) blacken() {
 	}
 }
 
+// blackenListeners holds back what is under way on the connections that listen now, until pass.
+func (p *proxy) blackenListeners() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k := range p.links {
+		if k.listens && k.black == nil {
+			k.black = make(chan struct{})
+			n++
+		}
+	}
+	return n
+}
+
 func (p *proxy) pass() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for k := range p.links {
+		if k.black != nil {
+			close(k.black)
+			k.black = nil
+		}
+	}
 	if p.black != nil {
 		close(p.black)
 		p.black = nil

@@ -358,3 +358,42 @@ func TestHintsReachOtherReplicas(t *testing.T) {
 	}
 	arrives()
 }
+
+// TestSilentListener: the listening connection stands, but nothing comes through it any more. It is found out and replaced.
+func TestSilentListener(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	p := newProxy(t, dsn)
+	a, b := closing(t, open(t, postgres.Config{DSN: dsn})), closing(t, open(t, postgres.Config{DSN: p.DSN}))
+	hint := heard(t, b, "id")
+	saved := func() backend.SaveResult {
+		t.Helper()
+		res, err := a.Save(t.Context(), save(t, "id", working, anyState))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	hears := func() bool {
+		saved()
+		select {
+		case <-hint:
+			return true
+		case <-time.After(100 * time.Millisecond):
+			return false
+		}
+	}
+	waitFor(t, "a hint", hears)
+	if n := p.blackenListeners(); n != 1 {
+		t.Fatalf("%d listening connections", n)
+	}
+	last := saved()
+	heads, err := b.Heads(t.Context(), []backend.Key{{Tenant: "t", TaskID: "id"}}) // what the poller sees meanwhile
+	if err != nil || heads[0].Version < last.Version {
+		t.Fatalf("heads %+v, %v, want version %d", heads, err, last.Version)
+	}
+	for len(hint) > 0 {
+		<-hint
+	}
+	waitFor(t, "a hint over a new connection", hears)
+}
