@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -21,7 +22,7 @@ func TestEagerPingsAreTolerated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lis := bufconn.Listen(1 << 20)
-		s := New(newStore(t), Config{})
+		s := New(newStore(t), Config{Logger: slog.New(slog.DiscardHandler)})
 		go s.Serve(lis)
 		dials := 0
 		conn, err := grpc.NewClient("passthrough:bufconn", insecureCredentials,

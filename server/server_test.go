@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -169,7 +170,7 @@ func TestShutdownAwaitsCalls(t *testing.T) {
 
 func TestShutdownBeforeServe(t *testing.T) {
 	t.Parallel()
-	s := New(newStore(t), Config{})
+	s := New(newStore(t), Config{Logger: slog.New(slog.DiscardHandler)})
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -324,13 +325,23 @@ func TestRequestID(t *testing.T) {
 // sweepStore makes rounds of three batches.
 type sweepStore struct {
 	backend.Store
+	fail atomic.Bool
+
+	mu      sync.Mutex
 	cursors []string
-	fail    bool
+}
+
+func (s *sweepStore) seen() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.cursors)
 }
 
 func (s *sweepStore) Sweep(_ context.Context, req *backend.SweepRequest) (backend.SweepResult, error) {
+	s.mu.Lock()
 	s.cursors = append(s.cursors, string(req.Cursor))
-	if s.fail {
+	s.mu.Unlock()
+	if s.fail.Load() {
 		return backend.SweepResult{}, errors.New("cut off")
 	}
 	return backend.SweepResult{Cursor: map[string][]byte{"": []byte("1"), "1": []byte("2")}[string(req.Cursor)], Tasks: 1}, nil
@@ -345,25 +356,25 @@ func TestSweeper(t *testing.T) {
 		s.start()
 		time.Sleep(time.Minute + time.Second)
 		synctest.Wait()
-		if got := strings.Join(store.cursors, ","); got != ",1,2" {
+		if got := strings.Join(store.seen(), ","); got != ",1,2" {
 			t.Errorf("cursors %q", got)
 		}
 		if lines := log.lines("swept"); len(lines) != 1 || !strings.Contains(lines[0], "tasks=3") {
 			t.Errorf("log %q", lines)
 		}
-		store.fail = true
+		store.fail.Store(true)
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		if len(store.cursors) != 8 || len(log.lines("level=ERROR")) != 1 {
-			t.Errorf("cursors %q, log %q", store.cursors, log.lines(""))
+		if len(store.seen()) != 8 || len(log.lines("level=ERROR")) != 1 {
+			t.Errorf("cursors %q, log %q", store.seen(), log.lines(""))
 		}
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(store.cursors) != 8 {
-			t.Errorf("swept after shutdown: %q", store.cursors)
+		if len(store.seen()) != 8 {
+			t.Errorf("swept after shutdown: %q", store.seen())
 		}
 	})
 }
