@@ -58,6 +58,12 @@ func concurrently(b *testing.B, callers int, fn func(caller, i int)) {
 	b.ReportMetric(float64(all[len(all)*99/100].Microseconds()), "p99-µs")
 }
 
+// written returns how many bytes of WAL the server has written.
+func written(b *testing.B, dsn string) int64 {
+	b.Helper()
+	return query[int64](b, dsn, "SELECT (pg_current_wal_lsn() - '0/0')::bigint")
+}
+
 // kilobyte is a task of about 1 KiB.
 func kilobyte(b *testing.B, id string, i int) *document.Task {
 	b.Helper()
@@ -120,6 +126,8 @@ func BenchmarkSave(b *testing.B) {
 				for c := range versions {
 					versions[c] = map[int]int64{}
 				}
+				before := written(b, dsn)
+				defer func() { b.ReportMetric(float64(written(b, dsn)-before)/float64(b.N), "WAL-B/op") }()
 				concurrently(b, callers, func(c, i int) {
 					const tasks = 16
 					id := fmt.Sprintf("%s-%d-%d", prefix, c, i%tasks)
@@ -274,6 +282,7 @@ func BenchmarkChunk(b *testing.B) {
 			}
 			run := rand.Uint64()
 			var version int64
+			before := written(b, dsn)
 			concurrently(b, 1, func(_, i int) {
 				id := fmt.Sprintf("%d-%d", run, i/chunks)
 				req := &backend.SaveRequest{
@@ -292,6 +301,7 @@ func BenchmarkChunk(b *testing.B) {
 				}
 				version = res.Version
 			})
+			b.ReportMetric(float64(written(b, dsn)-before)/float64(b.N), "WAL-B/op")
 		})
 	}
 }
