@@ -137,7 +137,7 @@ func logLevel(code codes.Code) slog.Level {
 	switch code {
 	case codes.Internal, codes.Unknown, codes.DataLoss:
 		return slog.LevelError
-	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded:
+	case codes.Unavailable, codes.ResourceExhausted:
 		return slog.LevelWarn
 	default:
 		return slog.LevelDebug

@@ -83,8 +83,8 @@ func New(store backend.Store, cfg Config) *Server {
 	return s
 }
 
-// Serve accepts connections on the listeners until Shutdown, then returns nil. If one of the listeners fails, it stops
-// serving on all and returns the error. It closes the listeners.
+// Serve accepts connections on the listeners until Shutdown begins to refuse them, then returns nil; Shutdown may return
+// later. If one of the listeners fails, Serve stops serving on all and returns the error. It closes the listeners.
 func (s *Server) Serve(listeners ...net.Listener) error {
 	if len(listeners) == 0 {
 		return errors.New("server: no listener")

@@ -10,6 +10,7 @@ package follow
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 )
@@ -188,23 +189,23 @@ func (r *run) take(page backend.LogPage) (Reason, error) {
 	if r.at >= end {
 		return reason, nil
 	}
-	wanted := page.Events[:0]
+	wanted, at := page.Events[:0], r.at
 	for _, e := range page.Events {
 		if e.Seq > end || r.full(len(wanted)) {
 			break
 		}
-		r.at = e.Seq
+		at = e.Seq
 		if r.req.ExcludeOrigin == "" || e.Origin != r.req.ExcludeOrigin {
 			wanted = append(wanted, e)
 		}
 	}
-	r.start = backend.Start{Kind: backend.AfterSeq, N: r.at}
 	if len(wanted) > 0 {
 		if err := r.sink.Events(wanted); err != nil {
 			return 0, err
 		}
 		r.sent += len(wanted)
 	}
+	r.at, r.start = at, backend.Start{Kind: backend.AfterSeq, N: at}
 	switch {
 	case r.at >= end:
 		return reason, nil
@@ -237,9 +238,6 @@ func (r *run) end(log *backend.LogInfo) (int64, Reason) {
 	case r.req.Until == Terminal && log.Final:
 		return log.FinalSeq, AtFinal
 	default:
-		return maxSeq, 0
+		return math.MaxInt64, 0
 	}
 }
-
-// maxSeq is behind every event.
-const maxSeq = 1<<63 - 1

@@ -359,7 +359,8 @@ func TestSinkErrorEndsRead(t *testing.T) {
 	store := newStore(t)
 	store.append(t, 1)
 	want := errors.New("broken pipe")
-	if _, _, err := store.reader(t).Read(t.Context(), &Request{Key: key, Until: Forever}, errSink{want}); !errors.Is(err, want) {
-		t.Error(err)
+	_, at, err := store.reader(t).Read(t.Context(), &Request{Key: key, Until: Forever}, errSink{want})
+	if !errors.Is(err, want) || at != 0 {
+		t.Errorf("ended at %d: %v", at, err)
 	}
 }
