@@ -323,6 +323,26 @@ func TestDeltasThatDoNotFit(t *testing.T) {
 	}
 }
 
+// What did not fit is forgotten, also if the whole task cannot be written either.
+func TestDeltasThatDoNotFitAreForgotten(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	s := newStore(f)
+	ctx := as(t.Context(), "alice")
+	version := mustCreate(t, s, ctx, plainTask())
+	f.before = func(_ context.Context, req proto.Message) error {
+		if req.(*taskstorev1.SaveRequest).GetDelta() != nil {
+			return failure(codes.FailedPrecondition, "ARTIFACT_UNKNOWN", "no artifact has this id")
+		}
+		return failure(codes.Unavailable, "UNAVAILABLE", "draining")
+	}
+	_, err := s.Update(ctx, &taskstore.UpdateRequest{Task: plainTask(), PrevVersion: version})
+	wantError(t, err, a2a.ErrServerError)
+	if n := len(s.memory.tasks); n > 0 {
+		t.Errorf("%d tasks are remembered", n)
+	}
+}
+
 // Deltas keep the fields that this version does not know in what they do not touch.
 func TestUnknownFieldsOutsideOfDeltas(t *testing.T) {
 	t.Parallel()
