@@ -64,12 +64,11 @@ func (s *Store) Heads(ctx context.Context, keys []backend.Key) ([]backend.Head, 
 		}
 		return nil
 	}, func() error {
-		for _, k := range keys {
-			if err := s.settle(ctx, &s.stripes[s.taskStripe(k)]); err != nil {
-				return err
-			}
+		stripes := make([]*stripe, len(keys))
+		for i, k := range keys {
+			stripes[i] = &s.stripes[s.taskStripe(k)]
 		}
-		return nil
+		return s.settle(ctx, stripes...)
 	})
 	if err != nil {
 		return nil, err

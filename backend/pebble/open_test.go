@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,7 +79,9 @@ func TestFormatIsChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fs := vfs.NewMem()
-			db := must(pebble.Open("db", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatWALSyncChunks}))
+			db := must(pebble.Open("db", &pebble.Options{
+				FS: fs, FormatMajorVersion: pebble.FormatWALSyncChunks, Logger: logger{newFault(slog.New(slog.DiscardHandler))},
+			}))
 			if tt.key != nil {
 				if err := db.Set(tt.key, tt.value, pebble.Sync); err != nil {
 					t.Fatal(err)

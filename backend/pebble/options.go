@@ -30,8 +30,12 @@ func options(c *Config, g *gate, f *fault) *pebble.Options {
 		FormatMajorVersion:         pebble.FormatWALSyncChunks,
 		CompactionConcurrencyRange: func() (lower, upper int) { return 1, 2 },
 	}
+	o.TargetFileSizes[0] = 4 << 20 // twice as large on each level below
 	for i := range o.Levels {
-		o.Levels[i].FilterPolicy = bloom.FilterPolicy(filterBits)
+		l := &o.Levels[i]
+		l.FilterPolicy = bloom.FilterPolicy(filterBits)
+		l.BlockSize = 8 << 10
+		l.IndexBlockSize = 256 << 10 // one index per table: two levels of them cost every look-up one more block
 	}
 	return o
 }

@@ -14,10 +14,10 @@ import (
 //
 // Pebble shows a batch to readers when it is applied, before it is synced. Nobody may act on what a power cut could take
 // back, so every call that answers with something other than its own commit waits for the syncs of what it may have seen
-// (settle): it reads first, and then waits for the latest write of the stripes that it read. Where nothing is being written, that is no
-// wait at all.
+// (settle): it reads first, and then waits for the latest write of the stripes that it read. Where nothing is being
+// written, that is no wait at all.
 
-const stripeCount = 256
+const stripeCount = 1024
 
 // stripe orders the writes of the keys that hash to it.
 type stripe struct {
@@ -63,10 +63,7 @@ func (s *Store) lock(ctx context.Context, i, j int) (*section, error) {
 	if i != j {
 		x.held[1] = &s.stripes[max(i, j)]
 	}
-	for n, st := range x.held {
-		if st == nil {
-			break
-		}
+	for n, st := range x.stripes() {
 		if err := s.take(ctx, st); err != nil {
 			if n == 1 {
 				<-x.held[0].sem
@@ -75,6 +72,14 @@ func (s *Store) lock(ctx context.Context, i, j int) (*section, error) {
 		}
 	}
 	return x, nil
+}
+
+// stripes lists the stripes that are held.
+func (x *section) stripes() []*stripe {
+	if x.held[1] == nil {
+		return x.held[:1]
+	}
+	return x.held[:]
 }
 
 func (s *Store) take(ctx context.Context, st *stripe) error {
@@ -96,10 +101,8 @@ func (x *section) end() {
 }
 
 func (x *section) unlock() {
-	for _, st := range x.held {
-		if st != nil {
-			<-st.sem
-		}
+	for _, st := range x.stripes() {
+		<-st.sem
 	}
 }
 
@@ -107,13 +110,8 @@ func (x *section) unlock() {
 func (x *section) refuse(ctx context.Context, err error) error {
 	x.ended = true
 	x.unlock()
-	for _, st := range x.held {
-		if st == nil {
-			break
-		}
-		if werr := x.s.settle(ctx, st); werr != nil {
-			return werr
-		}
+	if serr := x.s.settle(ctx, x.stripes()...); serr != nil {
+		return serr
 	}
 	return err
 }
@@ -123,10 +121,8 @@ func (x *section) refuse(ctx context.Context, err error) error {
 func (x *section) commit(ctx context.Context, b *pebble.Batch, changed ...backend.Key) error {
 	x.ended = true
 	w := &write{done: make(chan struct{})}
-	for _, st := range x.held {
-		if st != nil {
-			st.latest.Store(w)
-		}
+	for _, st := range x.stripes() {
+		st.latest.Store(w)
 	}
 	s := x.s
 	s.commits.Add(1)
@@ -168,19 +164,43 @@ func (s *Store) await(ctx context.Context, w *write) error {
 	}
 }
 
-// settle returns when all writes of the stripe that a read before it can have seen are durable.
-func (s *Store) settle(ctx context.Context, st *stripe) error {
-	w := st.latest.Load()
-	if w == nil {
-		return nil
+// settle returns when all writes of the stripes that a read before it can have seen are durable. It notes them all before
+// it waits for any, so that writes that begin meanwhile do not hold it up.
+func (s *Store) settle(ctx context.Context, stripes ...*stripe) error {
+	var pending []*write
+	for _, st := range stripes {
+		pending = appendPending(pending, st)
 	}
-	return s.await(ctx, w)
+	return s.awaitAll(ctx, pending)
 }
 
 // settleAll is settle for a read of everything.
 func (s *Store) settleAll(ctx context.Context) error {
+	var pending []*write
 	for i := range s.stripes {
-		if err := s.settle(ctx, &s.stripes[i]); err != nil {
+		pending = appendPending(pending, &s.stripes[i])
+	}
+	return s.awaitAll(ctx, pending)
+}
+
+func appendPending(pending []*write, st *stripe) []*write {
+	w := st.latest.Load()
+	if w == nil {
+		return pending
+	}
+	select {
+	case <-w.done:
+		if w.err == nil {
+			return pending
+		}
+	default:
+	}
+	return append(pending, w)
+}
+
+func (s *Store) awaitAll(ctx context.Context, pending []*write) error {
+	for _, w := range pending {
+		if err := s.await(ctx, w); err != nil {
 			return err
 		}
 	}

@@ -47,8 +47,8 @@ type Config struct {
 
 // The defaults of Config.
 const (
-	DefaultCacheBytes    = 64 << 20
-	DefaultMemTableBytes = 32 << 20
+	DefaultCacheBytes    = 128 << 20
+	DefaultMemTableBytes = 16 << 20
 )
 
 // Store is a backend.Store. It is made by Open.
