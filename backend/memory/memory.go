@@ -20,11 +20,13 @@ import (
 	"github.com/a2a-taskstore/taskstore/backend"
 )
 
-// Config is how a Store is opened.
+// Config is how a Store is opened. It names no place: a Store keeps nothing when it is closed or the process ends, and does
+// not say so by itself; whoever offers it to people does.
 type Config struct {
-	// MaxBytes bounds the memory that tasks, logs and claims take, with what is needed to find them: an estimate that is
-	// rather too high than too low. It does not count what calls need while they run, nor the garbage that the collector has
-	// not got to: leave the process about as much again.
+	// MaxBytes bounds the memory that tasks, logs, claims and tombstones take, with what is needed to find them: an estimate
+	// that is rather too high than too low. It does not count what calls need while they run, the slots of maps whose entries
+	// are gone (the next ones take them), nor the garbage that the collector has not got to: leave the process about as much
+	// again.
 	MaxBytes int64
 	// Limits are what writes are checked against.
 	Limits backend.Limits

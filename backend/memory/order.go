@@ -23,8 +23,8 @@ type order struct {
 }
 
 const (
-	// manyMoved is the number of notes in one shard at which a write lets the order follow, unless somebody is at it. The
-	// shard's lock is held that long, some 20 µs.
+	// manyMoved is the number of notes in one shard at which a write lets the order follow, unless somebody is at it. It is
+	// small because the shard waits meanwhile, and because records that were written just now are still in the caches.
 	manyMoved = 16
 	// tooMany is the number at which it waits for its turn.
 	tooMany = 16 * manyMoved
