@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -26,6 +27,7 @@ func runChurn(ctx context.Context, s *session, backend string) error {
 		if err != nil {
 			return err
 		}
+		fmt.Fprintf(s.progress, "bench: churn, %s, making %d updates\n", backend, s.churn)
 		_, err = driveCount(ctx, churners, s.churn, func(ctx context.Context, _, _ int) error {
 			// The state stays, so that pages of both stores weigh the same.
 			task := rand.IntN(s.churnTasks)

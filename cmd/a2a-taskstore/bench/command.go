@@ -89,27 +89,28 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	report, err := c.measure(ctx, stderr)
-	if err != nil {
-		return err
+	report := newReport()
+	err := c.measure(ctx, report, stderr)
+	if len(report.Results) > 0 { // what was measured before a failure, or an interrupt, may have taken hours
+		err = errors.Join(err, c.write(report, stdout))
 	}
-	return c.write(report, stdout)
+	return err
 }
 
-func (c *Command) measure(ctx context.Context, progress io.Writer) (report *Report, err error) {
+func (c *Command) measure(ctx context.Context, report *Report, progress io.Writer) (err error) {
 	dir, err := os.MkdirTemp(c.Dir, "a2a-taskstore-bench-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if c.Profile != "" {
 		if err := os.MkdirAll(c.Profile, 0o755); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	s := &session{
 		scale: c.scale(), dir: dir, dsn: c.Postgres, external: c.Address, profiles: c.Profile,
-		progress: progress, report: newReport(),
+		progress: progress, report: report,
 	}
 	for _, w := range workloads {
 		if len(c.Workload) > 0 && !slices.Contains(c.Workload, w.name) {
@@ -117,11 +118,11 @@ func (c *Command) measure(ctx context.Context, progress io.Writer) (report *Repo
 		}
 		for _, backend := range c.backends(&w) {
 			if err := w.run(ctx, s, backend); err != nil {
-				return nil, fmt.Errorf("%s on %s: %w", w.name, backend, err)
+				return fmt.Errorf("%s on %s: %w", w.name, backend, err)
 			}
 		}
 	}
-	return s.report, nil
+	return nil
 }
 
 // backends are those that a workload runs on.

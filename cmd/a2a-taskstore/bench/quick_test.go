@@ -199,6 +199,30 @@ func TestRunWritesFiles(t *testing.T) {
 	}
 }
 
+func TestRunReportsWhatItMeasuredBeforeItFailed(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out strings.Builder
+	c := Command{Quick: true, Output: "json", Workload: []string{"get", "w6"}, Backend: []string{"memory"}, Dir: t.TempDir()}
+	err := c.Run(ctx, &out, writerFunc(func(b []byte) (int, error) {
+		if strings.Contains(string(b), "w6") {
+			cancel()
+		}
+		return len(b), nil
+	}))
+	if err == nil {
+		t.Error("no error")
+	}
+	r := &Report{}
+	if err := json.Unmarshal([]byte(out.String()), r); err != nil {
+		t.Fatal(err)
+	}
+	if len(systemsOf(r, "get")) == 0 || len(systemsOf(r, "w6")) != 0 {
+		t.Errorf("get on %v, w6 on %v", systemsOf(r, "get"), systemsOf(r, "w6"))
+	}
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
