@@ -1,12 +1,16 @@
 package servertest
 
 import (
+	"context"
+	"log/slog"
 	"testing"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/backend/backendtest"
 	"github.com/a2a-taskstore/taskstore/backend/memory"
 	"github.com/a2a-taskstore/taskstore/backend/pebble"
+	"github.com/a2a-taskstore/taskstore/backend/postgres"
+	"github.com/a2a-taskstore/taskstore/backend/postgres/pgtest"
 )
 
 // lacks is what the service does not show to its callers.
@@ -35,5 +39,25 @@ func TestPebble(t *testing.T) {
 			tb.Fatal(err)
 		}
 		return serve(tb, store)
+	}})
+}
+
+// TestPostgresReplicas spreads the calls over two servers that share a database.
+func TestPostgresReplicas(t *testing.T) {
+	t.Parallel()
+	backendtest.Run(t, backendtest.Harness{Lacks: lacks, Open: func(tb testing.TB, opt backendtest.Options) backend.Store {
+		dsn := pgtest.Database(tb, func(ctx context.Context, dsn string) error {
+			_, err := postgres.Migrate(ctx, dsn, slog.New(slog.DiscardHandler))
+			return err
+		})
+		var stores []backend.Store
+		for range 2 {
+			store, err := postgres.Open(tb.Context(), postgres.Config{DSN: dsn, MaxConns: 5, Limits: opt.Limits, Now: opt.Now})
+			if err != nil {
+				tb.Fatal(err)
+			}
+			stores = append(stores, store)
+		}
+		return serve(tb, stores...)
 	}})
 }

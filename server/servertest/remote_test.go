@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
@@ -21,30 +24,48 @@ import (
 	"github.com/a2a-taskstore/taskstore/server"
 )
 
-// remote is a Store that is a client of a server over another Store. Watch, Heads, Ping and Sweep are that store's own: no
-// caller of the service has them.
+// remote is a Store that is a client of servers, each over a Store of its own, and spreads its calls over them. Watch, Heads,
+// Ping and Sweep are the first store's own: no caller of the service has them.
 type remote struct {
 	backend.Store
-	client *client.Client
+	client   *client.Client
+	replicas []replica
+}
+
+type replica struct {
+	store  backend.Store
 	server *server.Server
 	served chan error
 }
 
 var _ backend.Store = (*remote)(nil)
 
-// serve serves the store in memory, to a client of its own.
-func serve(tb testing.TB, store backend.Store) *remote {
+// serve serves the stores in memory, to a client of its own. What is in one of them must be in all of them.
+func serve(tb testing.TB, stores ...backend.Store) *remote {
 	tb.Helper()
-	lis := bufconn.Listen(1 << 20)
-	r := &remote{
-		Store:  store,
-		server: server.New(store, server.Config{Logger: slog.New(slog.DiscardHandler), SweepInterval: -1}),
-		served: make(chan error, 1),
+	r := &remote{Store: stores[0]}
+	listeners := map[string]*bufconn.Listener{}
+	var addresses resolver.State
+	for i, store := range stores {
+		address := strconv.Itoa(i)
+		listeners[address] = bufconn.Listen(1 << 20)
+		addresses.Addresses = append(addresses.Addresses, resolver.Address{Addr: address})
+		rep := replica{
+			store:  store,
+			server: server.New(store, server.Config{Logger: slog.New(slog.DiscardHandler), SweepInterval: -1}),
+			served: make(chan error, 1),
+		}
+		go func() { rep.served <- rep.server.Serve(listeners[address]) }()
+		r.replicas = append(r.replicas, rep)
 	}
-	go func() { r.served <- r.server.Serve(lis) }()
+	names := manual.NewBuilderWithScheme("replicas")
+	names.InitialState(addresses)
 	var err error
-	r.client, err = client.Dial("passthrough:bufconn", client.WithInsecure(), client.WithDialOptions(
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }),
+	r.client, err = client.Dial("replicas:///all", client.WithInsecure(), client.WithDialOptions(
+		grpc.WithResolvers(names),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return listeners[address].DialContext(ctx)
+		}),
 	))
 	if err != nil {
 		tb.Fatal(err)
@@ -52,12 +73,15 @@ func serve(tb testing.TB, store backend.Store) *remote {
 	return r
 }
 
-// Close ends the client, the server and the store.
+// Close ends the client, the servers and the stores.
 func (r *remote) Close() error {
 	err := r.client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	return errors.Join(err, r.server.Shutdown(ctx), <-r.served, r.Store.Close())
+	for _, rep := range r.replicas {
+		err = errors.Join(err, rep.server.Shutdown(ctx), <-rep.served, rep.store.Close())
+	}
+	return err
 }
 
 // fault turns the client's error back into the one that the store returned to the server.
