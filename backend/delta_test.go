@@ -91,8 +91,15 @@ func TestPlanSaveDelta(t *testing.T) {
 			if r := plan.Row; r.Size != tc.size || r.Artifacts != tc.artifacts || r.Messages != tc.messages || plan.Change.Trim != tc.trim {
 				t.Errorf("size %d, artifacts %d, messages %d, trim %d", r.Size, r.Artifacts, r.Messages, plan.Change.Trim)
 			}
-			if plan.Change.Whole != nil {
-				t.Error("a delta replaces everything")
+			c := plan.Change
+			if c.Whole != nil || c.Artifacts != tc.delta.Artifacts || c.Put != tc.delta.Put || c.Append != tc.delta.Append {
+				t.Errorf("the change is %+v", c)
+			}
+			if (c.Put != nil && c.PutAt != map[string]int{"new": -1, "a": 1}[c.Put.ID]) || (c.Append != nil && c.AppendAt != 1) {
+				t.Errorf("put at %d, append at %d", c.PutAt, c.AppendAt)
+			}
+			if (c.Head != nil) != (tc.delta.Head != nil || tc.delta.Status != nil) {
+				t.Errorf("the head is %x", c.Head)
 			}
 			// Exactly at the limit, and one byte more.
 			_, err = backend.PlanSave(&row, req, fakeDocument{}, nil, backend.Limits{TaskBytes: tc.size}, now)
