@@ -25,8 +25,8 @@ type change struct {
 	dropArtifacts, dropMessages bool
 
 	newArtifacts []artifactRow
-	setArtifact  *artifactRow // replaces the row at its pos
-	setFields    bool         // of setArtifact only the fields, which keeps the parts
+	setArtifact  *artifactRow // replaces the row at its pos, and what was appended to it
+	setFields    *artifactRow // replaces the fields of the row at its pos
 	newParts     *partsRow
 	newMessages  []messageRow
 	trimMessages *messageRow // the last one of those that go
@@ -135,8 +135,7 @@ func (c *change) changeArtifacts(was *record, ch *backend.Change, stored *stored
 		c.appendParts(ch, stored.artifact)
 	default:
 		if ch.Append.Replace {
-			c.setArtifact = &artifactRow{pos: int64(ch.AppendAt), fields: notNil(ch.Append.Fields)}
-			c.setFields = true
+			c.setFields = &artifactRow{pos: int64(ch.AppendAt), fields: notNil(ch.Append.Fields)}
 		}
 		c.appendParts(ch, stored.artifact)
 	}

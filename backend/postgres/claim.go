@@ -54,3 +54,60 @@ func (p *releasePlan) plan(f *facts) (outcome, error) {
 	// An expired record is as good as none, and the sweeper removes it.
 	return outcome{claim: &claimChange{key: p.req.Key, prev: f.claimStamp, stamp: newStamp(), next: backend.Claim{}}}, nil
 }
+
+// The parts of statements about claims: c is the table, s the source.
+const (
+	sameClaim = `c.tenant = s.tenant AND c.owned = s.owned AND c.owner = s.owner AND c.key = s.key AND c.stamp = s.prev`
+	setClaim  = `stamp = s.stamp, message_id = s.message_id, task_id = s.task_id, token = s.token, bound = s.bound,
+	expires = s.expires, ttl = s.ttl`
+)
+
+func claimKeySource(n int, at func(i int) *claimChange) []column {
+	return []column{
+		texts("tenant", n, func(i int) string { return at(i).key.Tenant }),
+		bools("owned", n, func(i int) bool { return at(i).key.Owner.Set }),
+		texts("owner", n, func(i int) string { return at(i).key.Owner.Name }),
+		texts("key", n, func(i int) string { return at(i).key.Key }),
+	}
+}
+
+// claimSource is the claims' columns, the last of which is the condition.
+func claimSource(n int, at func(i int) *claimChange) []column {
+	return append(claimKeySource(n, at),
+		int8s("stamp", n, func(i int) int64 { return at(i).stamp }),
+		texts("message_id", n, func(i int) string { return at(i).next.MessageID }),
+		texts("task_id", n, func(i int) string { return at(i).next.TaskID }),
+		texts("token", n, func(i int) string { return at(i).next.Token }),
+		bools("bound", n, func(i int) bool { return at(i).next.Bound }),
+		int8s("expires", n, func(i int) int64 { return at(i).next.Expires }),
+		int8s("ttl", n, func(i int) int64 { return int64(at(i).next.TTL) }),
+		int8s("prev", n, func(i int) int64 { return at(i).prev }),
+	)
+}
+
+// compileClaims adds changes of claims that hang on no task, and returns the queries for the stamps of those that were
+// carried out.
+func compileClaims(s *statement, claims []*claimChange) (results []string) {
+	var inserts, updates []*claimChange
+	for _, c := range claims {
+		if c.prev == 0 {
+			inserts = append(inserts, c)
+		} else {
+			updates = append(updates, c)
+		}
+	}
+	if n := len(inserts); n > 0 {
+		cols := claimSource(n, func(i int) *claimChange { return inserts[i] })
+		stored := cols[:len(cols)-1]
+		s.cte("claim_ins", " AS (INSERT INTO "+schemaName+".claims ("+names("", stored)+") SELECT "+names("s.", stored)+" FROM ",
+			s.source("s", n, cols...), " ON CONFLICT DO NOTHING RETURNING stamp)")
+		results = append(results, "SELECT stamp FROM claim_ins")
+	}
+	if n := len(updates); n > 0 {
+		s.cte("claim_upd", " AS (UPDATE "+schemaName+".claims c SET "+setClaim+" FROM ",
+			s.source("s", n, claimSource(n, func(i int) *claimChange { return updates[i] })...),
+			" WHERE "+sameClaim+" RETURNING c.stamp)")
+		results = append(results, "SELECT stamp FROM claim_upd")
+	}
+	return results
+}

@@ -16,14 +16,86 @@ import (
 	"github.com/a2a-taskstore/taskstore/backend/postgres/pgtest"
 )
 
+func migrated(t *testing.T) string {
+	t.Helper()
+	return pgtest.Database(t, func(ctx context.Context, dsn string) error {
+		_, err := Migrate(ctx, dsn, slog.New(slog.DiscardHandler))
+		return err
+	})
+}
+
+// TestKeyPlans: batches are read and written by key, also by plans that were made when the tables were new, or as small as
+// autovacuum first looks at them, and are kept while they grow.
+func TestKeyPlans(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), Config{DSN: migrated(t), PollOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	pooled, err := s.writes.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pooled.Release()
+	conn := pooled.Conn()
+
+	const batch = 100
+	var changes []*change
+	var claims []*claimChange
+	l := &loader{batch: &pgx.Batch{}, clock: s.clock}
+	var ops, claimOps []*op
+	for i := range batch {
+		key := backend.Key{Tenant: "t", TaskID: fmt.Sprint(i)}
+		claimKey := backend.ClaimKey{Tenant: "t", Key: fmt.Sprint(i)}
+		row := artifactRow{digest: digest(""), fields: []byte{}}
+		changes = append(changes, &change{
+			key: key, prev: int64(i % 2), next: record{stamp: newStamp()}, head: []byte("h"), absentWrite: "w",
+			events: []backend.Event{{Seq: 1}, {Seq: 2}}, dropEvents: 1, dropArtifacts: true, dropMessages: true,
+			newArtifacts: []artifactRow{row}, setArtifact: &row, setFields: &row, newParts: &partsRow{},
+			newMessages: []messageRow{{entry: []byte{}}}, trimMessages: &messageRow{},
+			claim: &claimChange{key: claimKey, prev: 1, stamp: newStamp()},
+		})
+		claims = append(claims, &claimChange{key: claimKey, prev: int64(i % 2), stamp: newStamp()})
+		ops = append(ops, &op{plan: &appendPlan{req: &backend.AppendRequest{Key: key, WriteID: "w", Seq: 1}}})
+		claimOps = append(claimOps, &op{plan: &releasePlan{req: &backend.ReleaseRequest{Key: claimKey}}})
+	}
+	l.rows(ops)
+	l.logs(ops)
+	l.claims(claimOps)
+	for _, o := range ops {
+		o.plan = &savePlan{req: &backend.SaveRequest{Key: o.plan.asks().key}, doc: &docAsk{head: true, artifact: true, keep: 1, added: 1}}
+	}
+	l.docs(ops)
+	writing := &statement{arrays: true}
+	compile(writing, changes, claims)
+	l.batch.Queue(writing.with.String(), writing.args...)
+
+	for _, rows := range []int{0, 51} {
+		for i := range rows {
+			key := backend.Key{Tenant: "t", TaskID: fmt.Sprint(i)}
+			if _, err := s.AppendEvents(t.Context(), &backend.AppendRequest{Key: key, Events: make([]document.Event, 1)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if rows > 0 {
+			if _, err := conn.Exec(t.Context(), "ANALYZE a2a_taskstore.tasks, a2a_taskstore.events"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, q := range l.batch.QueuedQueries {
+			if bad := explain(t, conn, q.SQL, q.Arguments).scans(); bad != nil {
+				t.Errorf("with %d rows, %v in the plan of %s", rows, bad, q.SQL)
+			}
+		}
+	}
+}
+
 // TestListPlans: at 100,000 tasks every page of every list is read along an index, in its order, and no table is scanned or
 // sorted; with the planner's settings of a Store, and with the server's own, which is what a pooler gives.
 func TestListPlans(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.Database(t, func(ctx context.Context, dsn string) error {
-		_, err := Migrate(ctx, dsn, slog.New(slog.DiscardHandler))
-		return err
-	})
+	dsn := migrated(t)
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -78,8 +150,23 @@ func TestListPlans(t *testing.T) {
 
 // plan is a node of what EXPLAIN shows.
 type plan struct {
-	NodeType string `json:"Node Type"`
-	Plans    []plan `json:"Plans"`
+	NodeType  string `json:"Node Type"`
+	IndexCond string `json:"Index Cond"`
+	Plans     []plan `json:"Plans"`
+}
+
+// scans lists the nodes that read more of a table than they look for.
+func (p *plan) scans() (bad []string) {
+	switch {
+	case p.NodeType == "Seq Scan", strings.HasSuffix(p.NodeType, "Join"):
+		bad = append(bad, p.NodeType)
+	case strings.HasPrefix(p.NodeType, "Index") && p.IndexCond == "":
+		bad = append(bad, p.NodeType+" without a condition")
+	}
+	for i := range p.Plans {
+		bad = append(bad, p.Plans[i].scans()...)
+	}
+	return bad
 }
 
 func (p *plan) nodes() []string {

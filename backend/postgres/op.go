@@ -106,7 +106,13 @@ func (o outcome) stamp() int64 {
 func (o *op) finish(err error) { o.done <- err }
 
 // over reports whether nobody waits for the op any longer, or it has been tried for too long.
-func (o *op) over() bool { return o.ctx.Err() != nil || time.Since(o.born) > patience }
+func (o *op) over() bool { return o.ctx.Err() != nil || impatient(o.ctx, o.born) }
+
+// impatient reports whether a call that began at the time has taken too long for a caller who set no deadline.
+func impatient(ctx context.Context, began time.Time) bool {
+	_, bounded := ctx.Deadline()
+	return !bounded && time.Since(began) > patience
+}
 
 // giveUp finishes an op that is over.
 func (o *op) giveUp() {

@@ -44,7 +44,7 @@ func (s *Store) tryRead(ctx context.Context, fn func(ctx context.Context, conn *
 			return err
 		case classify(err) == fault:
 			return faulty(err)
-		case time.Since(start) > patience:
+		case impatient(ctx, start):
 			return unavailable(err)
 		}
 		select {

@@ -84,22 +84,19 @@ func (s *statement) source(alias string, n int, cols ...column) string {
 		}
 		return b.String() + ") AS " + alias
 	}
-	b.WriteString("unnest(")
+	b.WriteString("(SELECT * FROM unnest(")
 	for i, c := range cols {
 		if i > 0 {
 			b.WriteString(", ")
 		}
 		b.WriteString(s.arg(c.all) + "::" + c.typ + "[]")
 	}
-	b.WriteString(") AS " + alias + "(")
-	for i, c := range cols {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(c.name)
-	}
-	return b.String() + ")"
+	return b.String() + ") WITH ORDINALITY AS u(" + names("", cols) + ", ord) WHERE " + fewRows + ") AS " + alias
 }
+
+// fewRows is always true. The planner takes it to leave one row of an array, and so looks up each by its key, as it should;
+// else it may choose to scan the other table, if that was small, or empty, when the statement was first planned.
+const fewRows = "ord = ord + 0"
 
 // names lists the columns, each with the prefix.
 func names(prefix string, cols []column) string {
