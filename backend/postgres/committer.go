@@ -224,7 +224,7 @@ func (c *committer) attempt(ops []*op) (again []*op, err error) {
 
 	ready, unsure := c.guess(ops)
 	if len(unsure) > 0 {
-		if err := load(ctx, conn.Conn(), unsure, c.clock); err != nil {
+		if err := after(conn, load(ctx, conn.Conn(), unsure, c.clock)); err != nil {
 			c.doubt(ops)
 			return ops, err
 		}
@@ -244,7 +244,7 @@ func (c *committer) attempt(ops []*op) (again []*op, err error) {
 		}
 	}
 	won, err := write(ctx, conn.Conn(), changes, claims)
-	if err != nil {
+	if err = after(conn, err); err != nil {
 		c.doubt(ready)
 		if classify(err) == lost {
 			for _, o := range ready {

@@ -55,9 +55,12 @@ func classify(err error) failure {
 		}
 		return fault
 	}
+	if _, ok := errors.AsType[*deadConnError](err); ok {
+		return lost
+	}
 	var network net.Error
 	switch {
-	case errors.Is(err, puddle.ErrClosedPool), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+	case errors.Is(err, puddle.ErrClosedPool), errors.Is(err, pgconn.ErrConnClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.As(err, &network),
 		pgconn.SafeToRetry(err):
 		return lost
@@ -66,6 +69,19 @@ func classify(err error) failure {
 		return lost
 	}
 	return fault
+}
+
+// deadConnError is an error after which the connection was found closed, whatever it says.
+type deadConnError struct{ error }
+
+func (e *deadConnError) Unwrap() error { return e.error }
+
+// after returns the error of what was done on a connection.
+func after(conn *pgxpool.Conn, err error) error {
+	if err != nil && conn.Conn().IsClosed() {
+		return &deadConnError{err}
+	}
+	return err
 }
 
 // release gives a connection back, or ends it if the error says so.

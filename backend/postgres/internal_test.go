@@ -43,6 +43,8 @@ func TestClassify(t *testing.T) {
 		{io.ErrUnexpectedEOF, lost},
 		{&net.OpError{Op: "read", Err: io.EOF}, lost},
 		{context.DeadlineExceeded, lost},
+		{fmt.Errorf("wrapped: %w", pgconn.ErrConnClosed), lost},
+		{&deadConnError{fmt.Errorf("something")}, lost},
 		{fmt.Errorf("cannot encode"), fault},
 	} {
 		if got := classify(tc.err); got != tc.want {

@@ -61,7 +61,7 @@ func (s *Store) readOnce(ctx context.Context, fn func(ctx context.Context, conn 
 		return err
 	}
 	defer func() { release(s.reads, conn, err) }()
-	return fn(ctx, conn.Conn())
+	return after(conn, fn(ctx, conn.Conn()))
 }
 
 // snapshot begins a transaction whose queries all see the same instant. It is queued in front of them, and commit behind, so
