@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/a2a-taskstore/taskstore/cmd/a2a-taskstore/bench"
 )
 
 // commandLine is the whole configuration: flags, environment variables, defaults and help come from its tags.
@@ -26,8 +28,15 @@ type commandLine struct {
 	List        listCmd        `cmd:"" help:"List tasks, newest status first."`
 	Events      eventsCmd      `cmd:"" help:"Show the events of a task."`
 	Delete      deleteCmd      `cmd:"" help:"Delete a task and its events."`
+	Bench       benchCmd       `cmd:"" help:"Measure stores against what their parts can do."`
 	Version     versionCmd     `cmd:"" help:"Show the version."`
 }
+
+type benchCmd struct {
+	bench.Command `embed:""`
+}
+
+func (c *benchCmd) Run(e *env) error { return c.Command.Run(e.ctx, e.stdout, e.stderr) }
 
 // env is what a command needs of its surroundings.
 type env struct {
