@@ -91,7 +91,7 @@ func TestTableShowsPairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"save, memory, 1024 B, 64 callers", "200", "400", "0.50 of it", "ready_ms=41.3", "each step: 10.0 20.0",
+		"save, memory, 1024 B, 64 callers", "200", "400", "0.50 of it", "ready_ms=41.3", "step by step\nservice  10.0  20.0\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

@@ -44,16 +44,14 @@ var otherMetrics = []Metric{DeliverP50, DeliverP99, Memory, Ready}
 func (r *Report) writeTable(w io.Writer) error {
 	fmt.Fprintf(w, "%s, %s, %d CPUs, %s; medians, of bytes written means\n", r.Started.Format("2006-01-02 15:04 MST"), r.GoVersion, r.CPUs, r.Platform)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	var last Case
 	for i := range r.Results {
 		result := &r.Results[i]
-		if i == 0 || result.Case != last {
+		if i == 0 || result.Case != r.Results[i-1].Case {
 			titles := []string{}
 			for _, c := range columns {
 				titles = append(titles, c.title)
 			}
 			fmt.Fprintf(t, "\n%s\n\t%s\tservice is\n", result.Case.text(), strings.Join(titles, "\t"))
-			last = result.Case
 		}
 		cells := []string{result.System}
 		for _, c := range columns {
@@ -71,20 +69,32 @@ func (r *Report) writeTable(w io.Writer) error {
 			}
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
-		if costs := stepCosts(result.Samples, func(s Step) float64 { return s.Micros }); len(costs) > 1 {
-			fmt.Fprintf(t, "\t%s\n", stepsText(costs))
+		if i == len(r.Results)-1 || result.Case != r.Results[i+1].Case {
+			r.writeSteps(t, result.Case)
 		}
 	}
 	return t.Flush()
 }
 
-// stepsText lists what an event costs in each step.
-func stepsText(costs []float64) string {
-	cells := make([]string, len(costs))
-	for i, c := range costs {
-		cells[i] = cell(c)
+// writeSteps writes what an event costs in each step of the streams of a case.
+func (r *Report) writeSteps(t io.Writer, c Case) {
+	title := "µs per event, step by step"
+	for i := range r.Results {
+		result := &r.Results[i]
+		costs := stepCosts(result.Samples, stepMicros)
+		if result.Case != c || len(costs) == 0 {
+			continue
+		}
+		cells := []string{result.System}
+		for _, cost := range costs {
+			cells = append(cells, cell(cost))
+		}
+		if title != "" {
+			fmt.Fprintln(t, title)
+			title = ""
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
-	return "µs per event in each step: " + strings.Join(cells, " ")
 }
 
 // cell writes a figure with three digits that count, or more where it has more before the point.
