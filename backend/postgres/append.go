@@ -37,7 +37,7 @@ func (p *appendPlan) guess(m *memory) *facts {
 	if m == nil || p.claim != nil || (p.req.Seq != 0 && p.req.Seq <= m.rec.LastSeq) {
 		return nil
 	}
-	return &facts{rec: m.rec, absentWrite: p.req.WriteID}
+	return &facts{rec: m.rec, from: m, absentWrite: p.req.WriteID}
 }
 
 func (p *appendPlan) plan(f *facts) (outcome, error) {

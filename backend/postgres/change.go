@@ -70,6 +70,11 @@ type claimChange struct {
 	next  backend.Claim
 }
 
+// touchesArtifacts reports whether an artifact changes.
+func (c *change) touchesArtifacts() bool {
+	return c.artifacts != nil || c.newArtifacts != nil || c.setArtifact != nil || c.setFields != nil || c.newParts != nil
+}
+
 // digest stands for an artifact's id in keys, which have a bound where ids have none.
 func digest(id string) []byte {
 	sum := sha256.Sum256([]byte(id))

@@ -223,7 +223,7 @@ type docRow struct {
 }
 
 func (s *stored) finish(a *docAsk, rec *record, row *docRow) {
-	s.asked, s.artifactID, s.artifactBytes = a.artifact, a.artifactID, rec.artifactBytes
+	s.artifactID, s.artifactBytes = a.artifactID, rec.artifactBytes
 	if a.artifact && !rec.artifactRows {
 		s.take(row.artifacts)
 	}

@@ -60,16 +60,22 @@ func (m *memories) forget(k backend.Key) {
 // remember makes the memory of a change that was carried out; f are the facts that it was planned with.
 func remember(f *facts, c *change) *memory {
 	m := &memory{rec: c.next}
+	if f.from != nil { // what the change leaves as it is, is still known
+		m.head = f.from.head
+		if !c.touchesArtifacts() {
+			m.hasArtifact, m.artifactID, m.artifact = f.from.hasArtifact, f.from.artifactID, f.from.artifact
+		}
+	}
 	switch {
 	case c.head != nil:
 		m.head = c.head
-	case f.stored != nil:
+	case f.stored != nil && f.stored.head != nil:
 		m.head = f.stored.head
 	}
 	if len(m.head) > maxRememberedHead {
 		m.head = nil
 	}
-	if f.stored != nil && f.stored.asked && c.artifactAfter != nil && c.next.artifactRows {
+	if c.artifactAfter != nil {
 		m.hasArtifact, m.artifactID, m.artifact = true, f.stored.artifactID, *c.artifactAfter
 	}
 	return m

@@ -83,6 +83,8 @@ type facts struct {
 	claimStamp int64
 	// retried is set if an attempt's answer was lost.
 	retried bool
+	// from is the memory that the facts are a guess from; nil if they were read.
+	from *memory
 	// absentWrite is an assumption that the write has to check: no event has this write_id.
 	absentWrite string
 }

@@ -67,7 +67,7 @@ func (p *savePlan) guess(m *memory) *facts {
 		}
 		return &facts{} // that the id is free
 	case p.doc == nil:
-		return &facts{rec: m.rec}
+		return &facts{rec: m.rec, from: m}
 	case p.snapshot, p.doc.head && m.head == nil:
 		return nil
 	case p.doc.keep >= 0 && m.rec.Messages+int64(p.doc.added) > int64(p.doc.keep):
@@ -75,9 +75,9 @@ func (p *savePlan) guess(m *memory) *facts {
 	case p.doc.artifact && (!m.hasArtifact || m.artifactID != p.doc.artifactID):
 		return nil
 	}
-	return &facts{rec: m.rec, stored: &stored{
+	return &facts{rec: m.rec, from: m, stored: &stored{
 		head: m.head, artifactBytes: m.rec.artifactBytes,
-		asked: p.doc.artifact, artifactID: m.artifactID, artifact: m.artifact,
+		artifactID: m.artifactID, artifact: m.artifact,
 	}}
 }
 

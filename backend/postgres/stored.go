@@ -34,8 +34,7 @@ type stored struct {
 	head          []byte
 	artifactBytes int64
 
-	// asked is set if the artifact with artifactID was asked for.
-	asked      bool
+	// artifact is the one with artifactID, if one was asked for.
 	artifactID string
 	artifact   backend.ArtifactInfo
 	// split are the artifacts, where they are not rows.
