@@ -440,12 +440,16 @@ func TestGetWaits(t *testing.T) {
 	if res, err := newer(); err != nil || res.GetVersion() != 2 {
 		t.Errorf("newer: %v, %v", res, err)
 	}
-	deleted := wait(2, time.Minute)
+	again := wait(2, time.Minute)
 	if _, err := f.Delete(t.Context(), &pb.DeleteRequest{TaskId: "t"}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = deleted()
+	_, err = wait(2, time.Millisecond)()
 	wantReason(t, err, backend.ErrTaskNotFound)
+	f.mustSave(t, whole(working("t")))
+	if res, err := again(); err != nil || res.GetVersion() != 3 {
+		t.Errorf("created again: %v, %v", res, err)
+	}
 }
 
 func TestRetryInfoOfUnavailable(t *testing.T) {

@@ -53,8 +53,8 @@ func (v *validator) get(in *taskstorev1.GetRequest) *backend.GetRequest {
 	return req
 }
 
-// await returns when the task is newer than the version, and after the timeout in any case. A task that is not there is
-// awaited only by a caller that has no version of it yet: to others its absence is news.
+// await returns when the task is newer than the version, and after the timeout in any case. A task that is not there may
+// still come, also one that was deleted: what is created under its id again has a newer version.
 func (s *service) await(ctx context.Context, req *backend.GetRequest, newerThan int64, timeout time.Duration) error {
 	sub := s.hub.Subscribe(req.Key)
 	defer sub.Close()
@@ -66,7 +66,7 @@ func (s *service) await(ctx context.Context, req *backend.GetRequest, newerThan 
 		switch {
 		case err == nil && res.Version > newerThan:
 			return nil
-		case err != nil && (newerThan > 0 || !errors.Is(err, backend.ErrTaskNotFound)):
+		case err != nil && !errors.Is(err, backend.ErrTaskNotFound):
 			return err
 		}
 		select {
