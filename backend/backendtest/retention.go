@@ -140,6 +140,14 @@ func testLogBounds(t *testing.T, e *env) {
 	s.inLog("big", 2)
 	swept(t, e.sweep(t, backend.Retention{LogBytes: 20_000}), backend.SweepResult{})
 
+	// Of an id created again only the new events count.
+	for i := range 5 {
+		s.append(s.appending("log", textEvent(fmt.Sprint("again ", i))))
+	}
+	swept(t, e.sweep(t, backend.Retention{LogEvents: 5}), backend.SweepResult{})
+	swept(t, e.sweep(t, backend.Retention{LogEvents: 3}), backend.SweepResult{Events: 2})
+	s.inLog("log", 12, 13, 14)
+
 	// A write after the trim counts on.
 	s.append(s.appending("t", textEvent("11")))
 	s.inLog("t", 9, 10, 11)
