@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -41,6 +42,12 @@ func (l *logFacts) At(seq int64) (backend.Event, bool, error) {
 func load(ctx context.Context, conn *pgx.Conn, ops []*op, clock *clock) error {
 	var rows, logs, docs, claims []*op
 	l := &loader{batch: &pgx.Batch{}, clock: clock}
+	// Where an op needs more than one query, they must see the same: one that saw an older row would have the write decide
+	// on pieces that the row's stamp says nothing of.
+	several := slices.ContainsFunc(ops, func(o *op) bool { a := o.plan.asks(); return a.body || a.oldest > 0 })
+	if several {
+		l.batch.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+	}
 	for _, o := range ops {
 		o.in = &facts{now: clock.now(), retried: o.tried != 0}
 		a := o.plan.asks()
@@ -66,6 +73,9 @@ func load(ctx context.Context, conn *pgx.Conn, ops []*op, clock *clock) error {
 	l.logs(logs)
 	l.docs(docs)
 	l.claims(claims)
+	if several {
+		l.batch.Queue("COMMIT")
+	}
 	l.sent = time.Now()
 	return conn.SendBatch(ctx, l.batch).Close()
 }
