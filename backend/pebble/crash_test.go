@@ -10,10 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-const (
-	powerCuts    = 1000
-	cutsPerStore = 25 // then a fresh one, so that the clones stay small
-)
+// cutsPerStore bounds the cuts of one store: then a fresh one comes, so that the clones stay small.
+const cutsPerStore = 25
 
 // Cuts the power under concurrent writers and readers, over and over. What was acknowledged, or shown to a reader, before
 // the cut is there when the store opens again; what was in flight is there whole or not at all; and everything fits
@@ -36,6 +34,9 @@ func cutPower(t *testing.T, seed uint64) {
 	s := open(t, Config{Dir: "db", FS: slow, MemTableBytes: 64 << 10})
 	hs := newHistories(8)
 	l := startLoad(t.Context(), s, seed, hs, 4)
+	if seed%3 == 0 {
+		l.sweep(t.Context(), s, hs)
+	}
 	for range cutsPerStore {
 		hs[r.IntN(len(hs))].await(3 + r.IntN(30))
 		before := allBounds(hs)

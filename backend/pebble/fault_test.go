@@ -80,7 +80,6 @@ func (l *lines) count(s string) int {
 // it acknowledged is there when the directory is opened again.
 func TestDiskFaults(t *testing.T) {
 	t.Parallel()
-	const rounds = 40
 	for _, d := range []*disk{
 		{name: "disk full", err: syscall.ENOSPC, full: true, late: 10, about: kinds(
 			errorfs.OpCreate, errorfs.OpReuseForWrite, errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData)},
@@ -92,7 +91,7 @@ func TestDiskFaults(t *testing.T) {
 	} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			for n := range uint64(rounds) {
+			for n := range uint64(diskFaults) {
 				r := rand.New(rand.NewPCG(n, 3))
 				failing := &disk{name: d.name, err: d.err, about: d.about, full: d.full}
 				failing.at = 1 + r.IntN(1<<(1+r.IntN(d.late))) // early points as often as late ones

@@ -29,7 +29,8 @@ type state struct {
 
 // history is every state that one key has been through, by one writer at a time. The last state may not be acknowledged.
 type history struct {
-	key backend.Key
+	key     backend.Key
+	trimmed bool // a sweeper is at work
 
 	mu     sync.Mutex
 	moved  *sync.Cond
@@ -112,7 +113,7 @@ func (h *history) check(ctx context.Context, s *Store, b bounds) error {
 	}
 	states := h.possible(b)
 	for i := range states {
-		if states[i].equal(&got) {
+		if states[i].stored(&got, h.trimmed) {
 			return nil
 		}
 	}
@@ -120,17 +121,27 @@ func (h *history) check(ctx context.Context, s *Store, b bounds) error {
 		h.key.TaskID, got.version, got.seq, len(got.events), len(states), states[0].version, states[0].seq)
 }
 
-func (s *state) equal(o *state) bool {
-	if s.exists != o.exists {
+// stored reports whether got is the state, or the state with the oldest events dropped.
+func (s *state) stored(got *state, trimmed bool) bool {
+	if s.exists != got.exists {
 		return false
 	}
-	return !s.exists || s.version == o.version && s.seq == o.seq && slices.Equal(s.events, o.events) &&
-		proto.Equal(s.task, o.task)
+	events := s.events
+	if trimmed {
+		events = events[max(0, len(events)-len(got.events)):]
+	}
+	return !s.exists || s.version == got.version && s.seq == got.seq && slices.Equal(events, got.events) &&
+		proto.Equal(s.task, got.task)
 }
 
 // load reads the state of a key.
 func load(ctx context.Context, s *Store, k backend.Key) (state, error) {
-	page, err := s.ReadLog(ctx, &backend.ReadLogRequest{Key: k, MaxEvents: 1 << 20, Task: &backend.All})
+	page, err := s.ReadLog(ctx, &backend.ReadLogRequest{Key: k, Start: backend.Start{Kind: backend.FromNow}})
+	if err == nil {
+		page, err = s.ReadLog(ctx, &backend.ReadLogRequest{
+			Key: k, Start: backend.Start{N: page.Log.FirstSeq - 1}, MaxEvents: 1 << 20, Task: &backend.All,
+		})
+	}
 	if backend.ReasonOf(err) == backend.ErrTaskNotFound {
 		return state{}, nil
 	}
@@ -189,10 +200,10 @@ func (h *history) step(ctx context.Context, s *Store, r *rand.Rand) error {
 
 func (h *history) saveWhole(ctx context.Context, s *Store, r *rand.Rand, next *state) func() error {
 	next.task = &pb.Task{Id: h.key.TaskID, ContextId: "c", Status: status(r)}
-	for i := range r.IntN(4) {
+	for i := range count(r) {
 		next.task.Artifacts = append(next.task.Artifacts, artifact(r, strconv.Itoa(i)))
 	}
-	for range r.IntN(4) {
+	for range count(r) {
 		next.task.History = append(next.task.History, message(r))
 	}
 	req := &backend.SaveRequest{
@@ -322,12 +333,7 @@ func startLoad(ctx context.Context, s *Store, seed uint64, histories []*history,
 				default:
 				}
 				if err := step(r); err != nil {
-					l.mu.Lock()
-					l.errs = append(l.errs, err)
-					l.mu.Unlock()
-					for _, h := range histories {
-						h.end()
-					}
+					l.fail(err, histories)
 					return
 				}
 			}
@@ -340,6 +346,38 @@ func startLoad(ctx context.Context, s *Store, seed uint64, histories []*history,
 		run(len(histories)+i, func(r *rand.Rand) error { return histories[r.IntN(len(histories))].look(ctx, s, r) })
 	}
 	return l
+}
+
+// sweep makes a sweeper part of the load, which trims the logs to a few events.
+func (l *loadRun) sweep(ctx context.Context, s *Store, histories []*history) {
+	for _, h := range histories {
+		h.trimmed = true
+	}
+	l.wg.Go(func() {
+		req := &backend.SweepRequest{Retention: backend.Retention{LogEvents: 4}, Batch: 3}
+		for {
+			select {
+			case <-l.stop:
+				return
+			default:
+			}
+			res, err := s.Sweep(ctx, req)
+			if err != nil {
+				l.fail(err, histories)
+				return
+			}
+			req.Cursor = res.Cursor
+		}
+	})
+}
+
+func (l *loadRun) fail(err error, histories []*history) {
+	l.mu.Lock()
+	l.errs = append(l.errs, err)
+	l.mu.Unlock()
+	for _, h := range histories {
+		h.end()
+	}
 }
 
 // end stops the load and returns the errors that ended parts of it.
@@ -381,6 +419,14 @@ func checkAll(t *testing.T, s *Store, hs []*history, bs []bounds) {
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
 func text(r *rand.Rand) string { return fmt.Sprintf("%0*d", 1+r.IntN(200), r.Uint32()) }
+
+// count is how many artifacts or messages a whole save has: few, or too many to be deleted one by one.
+func count(r *rand.Rand) int {
+	if r.IntN(10) == 0 {
+		return clearByKey + r.IntN(10)
+	}
+	return r.IntN(4)
+}
 
 func textPart(s string) *pb.Part { return &pb.Part{Content: &pb.Part_Text{Text: s}} }
 
