@@ -73,25 +73,40 @@ func asBytes(s string) []byte {
 // source returns a FROM item with n rows of the columns, which has the alias. A single row is spelled out, unless arrays is
 // set: that is what a lone caller's statement is planned and run fastest with.
 func (s *statement) source(alias string, n int, cols ...column) string {
+	single := n == 1 && !s.arrays
 	var b strings.Builder
-	if n == 1 && !s.arrays {
+	b.Grow(64 + 40*len(cols))
+	if single {
 		b.WriteString("(SELECT ")
-		for i, c := range cols {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString(s.arg(c.first) + "::" + c.typ + " AS " + c.name)
-		}
-		return b.String() + ") AS " + alias
+	} else {
+		b.WriteString("(SELECT * FROM unnest(")
 	}
-	b.WriteString("(SELECT * FROM unnest(")
 	for i, c := range cols {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(s.arg(c.all) + "::" + c.typ + "[]")
+		if single {
+			b.WriteString(s.arg(c.first))
+		} else {
+			b.WriteString(s.arg(c.all))
+		}
+		b.WriteString("::")
+		b.WriteString(c.typ)
+		if single {
+			b.WriteString(" AS ")
+			b.WriteString(c.name)
+		} else {
+			b.WriteString("[]")
+		}
 	}
-	return b.String() + ") WITH ORDINALITY AS u(" + names("", cols) + ", ord) WHERE " + fewRows + ") AS " + alias
+	if !single {
+		b.WriteString(") WITH ORDINALITY AS u(")
+		b.WriteString(names("", cols))
+		b.WriteString(", ord) WHERE " + fewRows)
+	}
+	b.WriteString(") AS ")
+	b.WriteString(alias)
+	return b.String()
 }
 
 // fewRows is always true. The planner takes it to leave one row of an array, and so looks up each by its key, as it should;
@@ -100,9 +115,14 @@ const fewRows = "ord = ord + 0"
 
 // names lists the columns, each with the prefix.
 func names(prefix string, cols []column) string {
-	out := make([]string, len(cols))
+	var b strings.Builder
+	b.Grow(20 * len(cols))
 	for i, c := range cols {
-		out[i] = prefix + c.name
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(prefix)
+		b.WriteString(c.name)
 	}
-	return strings.Join(out, ", ")
+	return b.String()
 }

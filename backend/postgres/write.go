@@ -17,7 +17,8 @@ import (
 // No outcome that is to be expected raises an error. After an error nothing was written, unless the connection broke before
 // the answer came.
 func write(ctx context.Context, conn *pgx.Conn, changes []*change, claims []*claimChange) (map[int64]struct{}, error) {
-	s := &statement{arrays: len(changes)+len(claims) > 1}
+	s := &statement{arrays: len(changes)+len(claims) > 1, args: make([]any, 0, 64)}
+	s.with.Grow(4 << 10)
 	compile(s, changes, claims)
 	rows, err := conn.Query(ctx, s.with.String(), s.args...)
 	if err != nil {
@@ -109,15 +110,21 @@ var longColumns = []struct {
 func compileUpdates(s *statement, updates []*change, ifHeld string) {
 	n := len(updates)
 	cols := recordSource(n, func(i int) *record { return &updates[i].next })
-	set := make([]string, len(cols))
+	var set strings.Builder
+	set.Grow(1 << 10)
 	for i, c := range cols {
-		set[i] = c.name + " = s." + c.name
+		if i > 0 {
+			set.WriteString(", ")
+		}
+		set.WriteString(c.name)
+		set.WriteString(" = s.")
+		set.WriteString(c.name)
 	}
 	all := append(keySource(n, func(i int) *change { return updates[i] }), cols...)
 	for _, long := range longColumns {
 		if s.arrays || long.of(updates[0]) != nil {
 			all = append(all, byteas(long.name, n, func(i int) []byte { return long.of(updates[i]) }))
-			set = append(set, long.name+" = coalesce(s."+long.name+", t."+long.name+")")
+			set.WriteString(", " + long.name + " = coalesce(s." + long.name + ", t." + long.name + ")")
 		}
 	}
 	all = append(all,
@@ -131,7 +138,7 @@ func compileUpdates(s *statement, updates []*change, ifHeld string) {
 		ifAbsent = ` AND (s.absent_write = '' OR (SELECT e.seq FROM ` + schemaName + `.events e
 			WHERE e.tenant = s.tenant AND e.task_id = s.task_id AND e.write_id = s.absent_write AND e.write_id <> '' LIMIT 1) IS NULL)`
 	}
-	s.cte("upd", " AS (UPDATE "+schemaName+".tasks t SET "+strings.Join(set, ", ")+" FROM ", s.source("s", n, all...),
+	s.cte("upd", " AS (UPDATE "+schemaName+".tasks t SET "+set.String()+" FROM ", s.source("s", n, all...),
 		" WHERE t.tenant = s.tenant AND t.task_id = s.task_id AND t.stamp = s.prev"+ifHeld+ifAbsent, " RETURNING t.stamp)")
 }
 
