@@ -26,6 +26,11 @@ func TestQuickRunOnPostgres(t *testing.T) {
 			t.Errorf("%s: systems %v, want %v", workload, got, want)
 		}
 	}
+	for _, res := range r.Results {
+		if res.Workload == "w1" && res.System != Echo && res.System != SDK && res.figure(Written) < 100 {
+			t.Errorf("%s, %s: %v bytes of WAL for an event of 100 B", res.text(), res.System, res.figure(Written))
+		}
+	}
 	if !slices.ContainsFunc(r.Results, func(res Result) bool { return res.Variant == twoReplicas }) {
 		t.Error("nothing was read through a second replica")
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -136,10 +137,10 @@ func (a *arena) dropIn(service *target) (taskstore.Store, []meter, error) {
 		return nil, nil, err
 	}
 	a.later(c.Close)
-	meters := []meter{func(context.Context) (counters, error) { return counters{Wire: float64(wire.Load())}, nil }}
-	if service.process != nil {
-		meters = append(meters, service.process.count)
-	}
+	// The service's, with the bytes of the connection that is used here instead of those of the other.
+	meters := append(slices.Clone(service.meters), func(context.Context) (counters, error) {
+		return counters{Wire: float64(wire.Load())}, nil
+	})
 	store := a2astore.New(c, a2astore.WithTenant(service.tenant), a2astore.WithAuthenticator(someOwner))
 	return store, meters, nil
 }
