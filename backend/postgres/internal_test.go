@@ -181,3 +181,30 @@ func TestSweepCursorIsChecked(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestRememberedHeads: what is remembered of a head is right after any change, and holds on to nothing large.
+func TestRememberedHeads(t *testing.T) {
+	t.Parallel()
+	request := make([]byte, 1<<20)
+	small, large := request[:100], request[:maxRememberedHead+1]
+	from := &memory{head: []byte("before")}
+	for _, tc := range []struct {
+		name string
+		f    facts
+		c    change
+		want int
+	}{
+		{"unknown", facts{}, change{}, 0},
+		{"written", facts{}, change{head: small}, len(small)},
+		{"written, too large", facts{from: from}, change{head: large}, 0},
+		{"left as it is", facts{from: from}, change{}, len("before")},
+		{"read and left as it is", facts{stored: &stored{head: small}}, change{}, len(small)},
+		{"read and written", facts{stored: &stored{head: small}}, change{head: request[:50]}, 50},
+		{"removed", facts{from: from}, change{head: []byte{}}, 0},
+	} {
+		got := remember(&tc.f, &tc.c).head
+		if len(got) != tc.want || cap(got) > 2*maxRememberedHead {
+			t.Errorf("%s: %d bytes, capacity %d, want %d", tc.name, len(got), cap(got), tc.want)
+		}
+	}
+}

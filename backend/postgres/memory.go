@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"bytes"
+
 	"github.com/a2a-taskstore/taskstore/backend"
 )
 
@@ -66,14 +68,15 @@ func remember(f *facts, c *change) *memory {
 			m.hasArtifact, m.artifactID, m.artifact = f.from.hasArtifact, f.from.artifactID, f.from.artifact
 		}
 	}
-	switch {
-	case c.head != nil:
-		m.head = c.head
-	case f.stored != nil && f.stored.head != nil:
-		m.head = f.stored.head
+	head := c.head
+	if head == nil && f.stored != nil {
+		head = f.stored.head
 	}
-	if len(m.head) > maxRememberedHead {
+	switch {
+	case len(head) > maxRememberedHead:
 		m.head = nil
+	case head != nil:
+		m.head = bytes.Clone(head) // it may be a piece of a large request
 	}
 	if c.artifactAfter != nil {
 		m.hasArtifact, m.artifactID, m.artifact = true, f.stored.artifactID, *c.artifactAfter
