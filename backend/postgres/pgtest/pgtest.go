@@ -33,7 +33,7 @@ var shared = sync.OnceValues(func() (*fixture, error) {
 	}
 	s, err := start(Options{})
 	if err != nil {
-		return nil, fmt.Errorf("no PostgreSQL for tests: %w; install one (Debian: apt-get install postgresql) or set %s", err, EnvDSN)
+		return nil, fmt.Errorf("%w; or set %s to the DSN of one", err, EnvDSN)
 	}
 	return &fixture{dsn: s.DSN("postgres")}, nil
 })

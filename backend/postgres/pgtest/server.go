@@ -193,7 +193,7 @@ func programs() (*installed, error) {
 	} else {
 		found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // where Debian keeps them, by version
 		if err != nil || len(found) == 0 {
-			return nil, errors.New("its programs are not installed")
+			return nil, errors.New("PostgreSQL is not installed (Debian: apt-get install postgresql)")
 		}
 		newest := slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })
 		p.bin = filepath.Dir(newest)
@@ -214,7 +214,7 @@ func programs() (*installed, error) {
 		p.cred = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 		return p, nil
 	}
-	return nil, errors.New("it does not run as root, and there is neither a user postgres nor nobody")
+	return nil, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
 }
 
 func version(path string) int {
