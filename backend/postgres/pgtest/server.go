@@ -63,9 +63,6 @@ func (s *Server) DSN(database string) string {
 	return "host=" + s.Dir + " port=" + port + " user=postgres dbname=" + database
 }
 
-// Socket is the path of the server's socket.
-func (s *Server) Socket() string { return filepath.Join(s.Dir, ".s.PGSQL."+port) }
-
 // Stop stops the server at once, as a crash would, and removes its data.
 func (s *Server) Stop() {
 	_ = s.Resume()      // what is paused could not stop
