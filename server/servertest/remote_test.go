@@ -47,15 +47,15 @@ func serve(tb testing.TB, stores ...backend.Store) *remote {
 	listeners := map[string]*bufconn.Listener{}
 	var addresses resolver.State
 	for i, store := range stores {
-		address := strconv.Itoa(i)
-		listeners[address] = bufconn.Listen(1 << 20)
+		address, lis := strconv.Itoa(i), bufconn.Listen(1<<20)
+		listeners[address] = lis
 		addresses.Addresses = append(addresses.Addresses, resolver.Address{Addr: address})
 		rep := replica{
 			store:  store,
 			server: server.New(store, server.Config{Logger: slog.New(slog.DiscardHandler), SweepInterval: -1}),
 			served: make(chan error, 1),
 		}
-		go func() { rep.served <- rep.server.Serve(listeners[address]) }()
+		go func() { rep.served <- rep.server.Serve(lis) }()
 		r.replicas = append(r.replicas, rep)
 	}
 	names := manual.NewBuilderWithScheme("replicas")
