@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -19,6 +20,8 @@ type proxy struct {
 	DSN string
 
 	listener net.Listener
+	// requests counts what clients sent, in pieces: one for each round trip, if it is not large.
+	requests atomic.Int64
 
 	mu    sync.Mutex
 	links map[*link]struct{}
@@ -99,6 +102,9 @@ func (p *proxy) pump(k *link, from, to net.Conn, request bool) {
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
+			if request {
+				p.requests.Add(1)
+			}
 			p.mu.Lock()
 			drop := p.dropReply
 			k.listens = k.listens || request && bytes.Contains(buf[:n], []byte("LISTEN"))
