@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/cockroachdb/pebble/v2"
@@ -18,6 +19,8 @@ type fault struct {
 	broken chan struct{}
 	once   sync.Once
 	err    error // set before broken is closed
+	// serving is set once the store is open. Before that Open returns the cause, and nothing is logged.
+	serving atomic.Bool
 }
 
 func newFault(log *slog.Logger) *fault {
@@ -28,7 +31,10 @@ func newFault(log *slog.Logger) *fault {
 func (f *fault) raise(cause error) error {
 	f.once.Do(func() {
 		f.err = backend.Broken("the store met a fault and refuses everything until it is opened again", cause)
-		f.log.Error("the store is broken and refuses everything until it is opened again", "cause", cause)
+		if f.serving.Load() {
+			// Not the error itself: Pebble's print their stacks.
+			f.log.Error("the store is broken and refuses everything until it is opened again", "cause", cause.Error())
+		}
 		close(f.broken)
 	})
 	<-f.broken
@@ -115,7 +121,7 @@ func (f *fault) listener() *pebble.EventListener {
 				_ = f.raise(err)
 				return
 			}
-			f.log.Warn("pebble: background error", "cause", err)
+			f.log.Warn("pebble: background error", "cause", err.Error())
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			_ = f.raise(fmt.Errorf("pebble: %s", info))

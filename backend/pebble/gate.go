@@ -140,8 +140,10 @@ func (g *gate) Rename(oldname, newname string) error {
 	return g.changeName(newname, func() error { return g.FS.Rename(oldname, newname) })
 }
 
-func (g *gate) MkdirAll(dir string, perm os.FileMode) error {
-	return g.changeName(dir, func() error { return g.FS.MkdirAll(dir, perm) })
+// MkdirAll makes the store's directory, or that of a checkpoint: for nobody but the owner, since it holds what everybody's
+// tasks hold.
+func (g *gate) MkdirAll(dir string, _ os.FileMode) error {
+	return g.changeName(dir, func() error { return g.FS.MkdirAll(dir, 0o700) })
 }
 
 // Unwrap serves vfs.Root.

@@ -124,6 +124,39 @@ func TestNewerPebbleIsRefused(t *testing.T) {
 	}
 }
 
+func TestDirectoriesAreTheOwners(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db, backup := filepath.Join(dir, "db"), filepath.Join(dir, "backup")
+	if err := open(t, Config{Dir: db}).Checkpoint(backup); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{db, backup} {
+		if mode := must(os.Stat(name)).Mode().Perm(); mode != 0o700 {
+			t.Errorf("%s has mode %o", filepath.Base(name), mode)
+		}
+	}
+}
+
+// A directory that cannot be had is the caller's to report, not a store that broke.
+func TestUnusableDirectory(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := &lines{}
+	for _, dir := range []string{file, filepath.Join(file, "db")} {
+		_, err := Open(Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		if err == nil || errors.Is(err, backend.ErrBroken) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("got %v, want one line about the directory", err)
+		}
+	}
+	if n := log.count("level="); n != 0 {
+		t.Errorf("%d lines were logged", n)
+	}
+}
+
 func TestCheckpointUnderLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -94,23 +94,27 @@ func Open(c Config) (*Store, error) {
 
 func (s *Store) open(c *Config) error {
 	opts := options(c, s.gate, s.fault)
-	defer opts.Cache.Unref()
 	err := s.fault.run(func() (err error) {
 		s.db, err = pebble.Open(c.Dir, opts)
 		return err
 	})
 	switch {
 	case err != nil && s.fault.get() != nil:
-		s.abandon()
-		return errors.Unwrap(s.fault.get()) // the cause: nobody but the operator gets it
+		return errors.Join(errors.Unwrap(s.fault.get()), s.abandon()) // the cause: only the operator gets it
 	case err != nil:
+		opts.Cache.Unref()
 		return openError(err)
 	}
-	if err := s.checkFormat(); err != nil {
-		_ = s.Close() // says nothing that err does not
-		return err
+	opts.Cache.Unref() // Pebble has its own reference
+	err = s.checkFormat()
+	s.fault.serving.Store(true)
+	if fault := s.fault.get(); fault != nil { // before the log was listening
+		err = errors.Unwrap(fault)
 	}
-	return nil
+	if err != nil {
+		_ = s.Close() // says nothing that err does not
+	}
+	return err
 }
 
 // abandon gives the directory up without Pebble, of which parts may hang.
