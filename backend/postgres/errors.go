@@ -118,11 +118,11 @@ func faulty(err error) error {
 
 // dsnError hides the text of a DSN that cannot be parsed, which may hold a password.
 func dsnError(err error) error {
-	text := "postgres: malformed DSN"
+	text := "malformed DSN"
 	if e, ok := errors.AsType[*pgconn.ParseConfigError](err); ok {
 		if _, reason, ok := strings.Cut(e.Error(), "`: "); ok {
 			text += ": " + reason
 		}
 	}
-	return errors.New(text)
+	return fmt.Errorf("%w: %s", ErrConfig, text)
 }

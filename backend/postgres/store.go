@@ -99,6 +99,9 @@ type Store struct {
 
 var _ backend.Store = (*Store)(nil)
 
+// ErrConfig is the error of Open and Migrate for a configuration that is wrong whatever the database is.
+var ErrConfig = errors.New("wrong configuration of the postgres backend")
+
 // Open connects to the database, migrates it if asked to, and returns a Store. A *SchemaError says that the schema does not
 // fit. ctx bounds Open only.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
@@ -167,10 +170,10 @@ func (c *Config) complete() error {
 	switch c.StatementMode {
 	case Prepared, Describe, Exec:
 	default:
-		return fmt.Errorf("postgres: unknown statement mode %q", c.StatementMode)
+		return fmt.Errorf("%w: unknown statement mode %q", ErrConfig, c.StatementMode)
 	}
 	if least := c.Committers + 2; c.Committers < 1 || c.MaxConns < least {
-		return fmt.Errorf("postgres: %d committers need at least %d connections", c.Committers, least)
+		return fmt.Errorf("%w: %d committers need at least %d connections", ErrConfig, c.Committers, least)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -104,13 +105,18 @@ func run(e *env, args []string) (code int) {
 	if err == nil {
 		err = ctx.Run(e)
 		if usage := (usageError{}); err != nil && !errors.As(err, &usage) {
-			fmt.Fprintf(e.stderr, "a2a-taskstore: %v\n", err)
+			fmt.Fprintf(e.stderr, "a2a-taskstore: %s\n", oneLine(err))
 			return exitFailed
 		}
 	}
 	if err != nil {
-		fmt.Fprintf(e.stderr, "a2a-taskstore: %v (see a2a-taskstore --help)\n", err)
+		fmt.Fprintf(e.stderr, "a2a-taskstore: %s (see a2a-taskstore --help)\n", oneLine(err))
 		return exitUsage
 	}
 	return exitOK
+}
+
+// oneLine is the text of an error; some, such as those of several hosts that were tried, come in lines.
+func oneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\t' }), "; ")
 }

@@ -26,12 +26,17 @@ func TestWrongConfigurationIsOneLineAndExitCode2(t *testing.T) {
 		{"nonsense"},
 		{"serve", "--no-such-flag"},
 		{"serve", "--listen", "nonsense"},
+		{"serve", "--listen", "127.0.0.1:99999"},
 		{"serve", "--listen", "0.0.0.0:7420"},
 		{"serve", "--listen", ":7420"},
 		{"serve", "--listen", ""},
 		{"serve", "--backend", "nonsense"},
 		{"serve", "--backend", "postgres"},
 		{"serve", "--backend", "postgres", "--postgres-dsn", "host=x", "--postgres-max-conns", "0"},
+		{"serve", "--listen", "127.0.0.1:0", "--backend", "postgres", "--postgres-dsn", "::nonsense:secret"},
+		{"serve", "--listen", "127.0.0.1:0", "--backend", "postgres", "--postgres-dsn", "host=x", "--postgres-max-conns", "1"},
+		{"serve", "--listen", "127.0.0.1:0", "--data-dir", ""},
+		{"migrate", "--backend", "postgres", "--postgres-dsn", "::nonsense:secret"},
 		{"serve", "--notify", "maybe"},
 		{"migrate", "--backend", "postgres"},
 		{"serve", "--max-message-bytes", "1KiB"},
@@ -51,6 +56,9 @@ func TestWrongConfigurationIsOneLineAndExitCode2(t *testing.T) {
 			code, stdout, stderr := command(t, args...)
 			if code != exitUsage {
 				t.Errorf("exit code %d", code)
+			}
+			if strings.Contains(stderr, "secret") {
+				t.Error("the line holds a secret")
 			}
 			if stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "a2a-taskstore: ") {
 				t.Errorf("stdout %q, stderr %q", stdout, stderr)

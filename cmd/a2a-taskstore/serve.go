@@ -32,8 +32,14 @@ func (c *serveCmd) Run(e *env) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	// Before the store is opened, so that an address that is taken leaves nothing behind. Callers wait until it serves.
+	listeners, err := c.listeners()
+	if err != nil {
+		return err
+	}
 	store, err := c.open(e.ctx, log, c.storeFlags.limits())
 	if err != nil {
+		closeAll(listeners)
 		return err
 	}
 	defer func() {
@@ -49,10 +55,6 @@ func (c *serveCmd) Run(e *env) error {
 		SweepInterval:   c.SweepInterval,
 		DrainDelay:      c.DrainDelay,
 	})
-	listeners, err := c.listeners()
-	if err != nil {
-		return err
-	}
 	stopAdmin := serveAdmin(&c.storeFlags, store, log)
 	defer stopAdmin()
 	for _, l := range listeners {
@@ -92,7 +94,10 @@ func (c *serveCmd) check() error {
 		return usagef("nothing to listen on: give --listen or --unix-socket")
 	}
 	if c.Listen != "" {
-		host, _, err := net.SplitHostPort(c.Listen)
+		host, port, err := net.SplitHostPort(c.Listen)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
 		if err != nil {
 			return usagef("--listen: %q is not host:port", c.Listen)
 		}
@@ -116,27 +121,28 @@ const (
 
 func (c *serveCmd) listeners() ([]net.Listener, error) {
 	var out []net.Listener
-	fail := func(err error) ([]net.Listener, error) {
-		for _, l := range out {
-			l.Close()
-		}
-		return nil, err
-	}
 	if c.Listen != "" {
 		l, err := net.Listen("tcp", c.Listen)
 		if err != nil {
-			return fail(fmt.Errorf("cannot listen: %w", err))
+			return nil, fmt.Errorf("cannot listen: %w", err)
 		}
 		out = append(out, l)
 	}
 	if c.UnixSocket != "" {
 		l, err := server.ListenUnix(c.UnixSocket)
 		if err != nil {
-			return fail(fmt.Errorf("cannot listen: %w", err))
+			closeAll(out)
+			return nil, fmt.Errorf("cannot listen: %w", err)
 		}
 		out = append(out, l)
 	}
 	return out, nil
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		l.Close()
+	}
 }
 
 // retentionFlags say how long things are kept.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -19,7 +20,7 @@ type storeFlags struct {
 	Backend         string   `help:"Where tasks are kept: pebble (files in --data-dir), postgres (--postgres-dsn; any number of servers may share it) or memory (nothing survives)." enum:"pebble,postgres,memory" default:"pebble"`
 	MaxMessageBytes byteSize `help:"The largest message, and so the largest task." default:"16MiB"`
 
-	DataDir    string   `help:"The directory of the pebble backend." default:"data" type:"path"`
+	DataDir    string   `help:"The directory of the pebble backend; made, for its owner only, if it is not there." default:"data" type:"path"`
 	CacheBytes byteSize `help:"Memory that the pebble backend caches data in." default:"64MiB"`
 
 	MemoryMaxBytes byteSize `help:"What the memory backend holds at most; then writes are refused." default:"1GiB"`
@@ -31,7 +32,7 @@ type storeFlags struct {
 // postgresFlags configure the postgres backend.
 type postgresFlags struct {
 	DSN           string        `name:"dsn" help:"URL or keywords of the database, as libpq takes them; several hosts and target_session_attrs, too. Better given by the environment: command lines can be seen."`
-	MaxConns      int           `help:"Connections to the database at most." default:"10"`
+	MaxConns      int           `help:"Connections to the database at most; at least 4." default:"10"`
 	StatementMode string        `help:"How statements are sent: prepared, or describe or exec behind a pooler in transaction mode." enum:"prepared,describe,exec" default:"prepared"`
 	PollInterval  time.Duration `help:"How often to look for other servers' writes for readers that wait." default:"250ms"`
 	Migrate       bool          `help:"Bring the schema up to date at start." default:"true" negatable:""`
@@ -69,6 +70,9 @@ func (f *storeFlags) open(ctx context.Context, log *slog.Logger, limits backend.
 		log.Warn("the memory backend keeps nothing when the process ends", "max_bytes", f.MemoryMaxBytes.String())
 		return memory.Open(memory.Config{MaxBytes: int64(f.MemoryMaxBytes), Limits: limits})
 	case "pebble":
+		if f.DataDir == "" {
+			return nil, usagef("--backend pebble needs --data-dir")
+		}
 		store, err := pebble.Open(pebble.Config{Dir: f.DataDir, Limits: limits, CacheBytes: int64(f.CacheBytes), Logger: log})
 		if err != nil {
 			return nil, err
@@ -86,13 +90,21 @@ func (f *storeFlags) open(ctx context.Context, log *slog.Logger, limits backend.
 		}
 		store, err := postgres.Open(ctx, cfg)
 		if err != nil {
-			return nil, err
+			return nil, configError(err)
 		}
 		log.Info("keeping tasks in PostgreSQL; every write is committed before it is acknowledged")
 		return store, nil
 	default:
 		return nil, usagef("unknown backend %q", f.Backend)
 	}
+}
+
+// configError marks an error that says that the configuration is wrong.
+func configError(err error) error {
+	if errors.Is(err, postgres.ErrConfig) {
+		return usageError{err}
+	}
+	return err
 }
 
 type migrateCmd struct {
@@ -112,7 +124,7 @@ func (c *migrateCmd) Run(e *env) error {
 		}
 		version, err := postgres.Migrate(e.ctx, cfg.DSN, cfg.Logger)
 		if err != nil {
-			return err
+			return configError(err)
 		}
 		_, err = fmt.Fprintf(e.stdout, "the database has schema version %d\n", version)
 		return err
