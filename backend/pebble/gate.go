@@ -28,6 +28,7 @@ type gate struct {
 	// running is held, shared, by each change; shutAndWait takes it alone.
 	running sync.RWMutex
 	lock    atomic.Pointer[directoryLock]
+	logs    logCopy
 }
 
 func newGate(base vfs.FS, dir string, f *fault) *gate { return &gate{FS: base, dir: dir, fault: f} }
@@ -86,7 +87,7 @@ func (g *gate) open(name string, op func() (vfs.File, error)) (vfs.File, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &gateFile{File: f, gate: g}, nil
+	return &gateFile{File: f, gate: g, log: isLog(name)}, nil
 }
 
 // Create also closes a gap: the file that makes a new manifest the current one must not become durable before the
@@ -188,10 +189,15 @@ func (l *directoryLock) Close() error {
 type gateFile struct {
 	vfs.File
 	gate *gate
+	log  bool
 }
 
 func (f *gateFile) Write(p []byte) (n int, err error) {
 	err = f.gate.change(func() (err error) {
+		if f.log {
+			f.gate.logs.writing.RLock()
+			defer f.gate.logs.writing.RUnlock()
+		}
 		n, err = f.File.Write(p)
 		return err
 	})

@@ -2,12 +2,14 @@ package pebble
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -182,6 +184,38 @@ func TestCheckpointUnderLoad(t *testing.T) {
 		t.Error("a directory that exists was overwritten")
 	}
 	checkAll(t, s, hs, allBounds(hs))
+}
+
+// The log is copied slowly while writers are at it, many times its read size: what the copy has passed must not change
+// behind it, nor what it has not reached become newer than what it has.
+func TestCheckpointOfALogThatGrows(t *testing.T) {
+	t.Parallel()
+	slow := errorfs.Wrap(vfs.NewMem(), errorfs.RandomLatency(readsOfLogs{}, 2*time.Millisecond, 1, 0))
+	s := open(t, Config{Dir: "db", FS: slow, MemTableBytes: 1 << 20})
+	hs := newHistories(8)
+	l := startLoad(t.Context(), s, 1, hs, 0)
+	for i := range 10 {
+		hs[0].await(50)
+		before := allBounds(hs)
+		dir := fmt.Sprintf("copy-%d", i)
+		if err := s.Checkpoint(dir); err != nil {
+			t.Fatal(err)
+		}
+		copied := open(t, Config{Dir: dir, FS: slow})
+		checkAll(t, copied, hs, before)
+	}
+	if errs := l.end(); len(errs) > 0 {
+		t.Error(errs)
+	}
+}
+
+// readsOfLogs is the predicate of reads of write-ahead logs.
+type readsOfLogs struct{}
+
+func (readsOfLogs) String() string { return "reads of logs" }
+
+func (readsOfLogs) Evaluate(op errorfs.Op) bool {
+	return op.Kind == errorfs.OpFileRead && strings.HasSuffix(op.Path, ".log")
 }
 
 // The disk that the copy goes to is full: that is no reason to stop.

@@ -62,6 +62,8 @@ type Store struct {
 	stripes  []stripe
 	watchers watchers
 
+	checkpoint sync.Mutex // held by the checkpoint that runs
+
 	mu      sync.RWMutex // for closed and, where it is false, calls.Add
 	closed  bool
 	calls   sync.WaitGroup
