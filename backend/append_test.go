@@ -50,7 +50,10 @@ func TestPlanAppend(t *testing.T) {
 					next = backend.Row{
 						Kind: backend.RowLog, Owner: owner.Name, Incarnation: r.row.Incarnation + 1, Version: r.row.Version,
 						StartSeq: r.row.LastSeq + 1, FirstSeq: r.row.LastSeq + 1, LastSeq: r.row.LastSeq,
-						DroppedMark: 2 * r.row.Version, Created: now.UnixNano(),
+						Created: now.UnixNano(),
+					}
+					if r.row.Kind == backend.RowTombstone {
+						next.DroppedMark = backend.Mark(r.row.Version, true)
 					}
 				}
 				next.Touched = now.UnixNano()

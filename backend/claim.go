@@ -40,7 +40,8 @@ func errClaimLost() error {
 	return &Error{Reason: ErrClaimLost, Detail: "the token does not hold the key"}
 }
 
-// DecideClaim decides a ClaimKey. next is the record that it leaves, nil if the record stays as it is.
+// DecideClaim decides a ClaimKey. next is the record that it leaves, nil if the record stays as it is. A token that holds the
+// key goes on holding it for the message and the task that it was claimed for first.
 func DecideClaim(c *Claim, req *ClaimRequest, now time.Time) (next *Claim, res ClaimResult) {
 	switch {
 	case !c.Live(now):
@@ -48,7 +49,7 @@ func DecideClaim(c *Claim, req *ClaimRequest, now time.Time) (next *Claim, res C
 			MessageID: req.MessageID, TaskID: req.TaskID, Token: req.Token,
 			Expires: now.Add(req.Lease).UnixNano(), TTL: req.TTL,
 		}
-	case c.MessageID != req.MessageID:
+	case c.Token != req.Token && c.MessageID != req.MessageID:
 		return nil, ClaimResult{Outcome: Conflict}
 	case c.Token != req.Token:
 		return nil, ClaimResult{Outcome: Replay, TaskID: c.TaskID}

@@ -43,7 +43,7 @@ func TestDecideClaim(t *testing.T) {
 		{"replay", claimed(false, live), "m", "two", nil, backend.ClaimResult{Outcome: backend.Replay, TaskID: "t"}},
 		{"replay of a bound one", claimed(true, live), "m", "two", nil, backend.ClaimResult{Outcome: backend.Replay, TaskID: "t"}},
 		{"conflict", claimed(false, live), "n", "two", nil, backend.ClaimResult{Outcome: backend.Conflict}},
-		{"conflict with oneself", claimed(true, live), "n", "one", nil, backend.ClaimResult{Outcome: backend.Conflict}},
+		{"holder of a bound one asks for another message", claimed(true, live), "n", "one", nil, backend.ClaimResult{Outcome: backend.Claimed, TaskID: "t", Expires: live}},
 	} {
 		req := &backend.ClaimRequest{MessageID: tc.message, TaskID: "u", Token: tc.token, Lease: lease, TTL: ttl}
 		next, got := backend.DecideClaim(tc.stored, req, now)

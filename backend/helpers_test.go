@@ -81,7 +81,7 @@ var rows = []struct {
 		Created: 10, Touched: 40,
 	}},
 	{"log after a task", backend.Row{
-		Kind: backend.RowLog, Owner: "alice", Incarnation: 3, Version: 5, StartSeq: 6, FirstSeq: 6, LastSeq: 7, DroppedMark: 10,
+		Kind: backend.RowLog, Owner: "alice", Incarnation: 3, Version: 5, StartSeq: 6, FirstSeq: 6, LastSeq: 7, DroppedMark: 11,
 		LogEvents: 2, LogBytes: 200, Created: 10, Touched: 40,
 	}},
 	{"open task", taskRow(working)},

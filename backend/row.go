@@ -140,16 +140,19 @@ func At(nanos int64) time.Time {
 
 // begin makes the row that follows r when something is created where r is RowNone or RowTombstone.
 func (r *Row) begin(owner string, now int64) Row {
-	return Row{
+	next := Row{
 		Owner:       owner,
 		Incarnation: r.Incarnation + 1,
 		Version:     r.Version,
 		StartSeq:    r.LastSeq + 1,
 		FirstSeq:    r.LastSeq + 1,
 		LastSeq:     r.LastSeq,
-		DroppedMark: Mark(r.Version, false),
 		Created:     now,
 	}
+	if r.Kind == RowTombstone {
+		next.DroppedMark = Mark(r.Version, true) // what was appended at the last version is gone, too
+	}
+	return next
 }
 
 // bury makes the tombstone that follows r.

@@ -95,7 +95,7 @@ func TestPlanSaveRow(t *testing.T) {
 		{"tombstone", func(backend.Row) backend.Row {
 			w := fresh
 			w.Owner, w.Incarnation, w.Version, w.StartSeq, w.FirstSeq = "alice", 3, 6, 8, 8
-			w.LastSeq, w.FinalSeq, w.WriteSeq, w.LogEvents, w.LogBytes, w.DroppedMark = 9, 9, 9, 2, size, 10
+			w.LastSeq, w.FinalSeq, w.WriteSeq, w.LogEvents, w.LogBytes, w.DroppedMark = 9, 9, 9, 2, size, 11
 			return w
 		}},
 		{"log", func(r backend.Row) backend.Row {
@@ -106,7 +106,7 @@ func TestPlanSaveRow(t *testing.T) {
 		}},
 		{"log after a task", func(r backend.Row) backend.Row {
 			w := fresh
-			w.Owner, w.Incarnation, w.Version, w.StartSeq, w.FirstSeq, w.DroppedMark = "alice", 3, 6, 6, 6, 10
+			w.Owner, w.Incarnation, w.Version, w.StartSeq, w.FirstSeq, w.DroppedMark = "alice", 3, 6, 6, 6, 11
 			w.LastSeq, w.FinalSeq, w.WriteSeq, w.LogEvents, w.LogBytes = 9, 9, 9, 4, r.LogBytes+size
 			return w
 		}},

@@ -83,7 +83,8 @@ type ClaimOutcome int32
 const (
 	// Never returned.
 	ClaimOutcome_CLAIM_OUTCOME_UNSPECIFIED ClaimOutcome = 0
-	// The caller holds the key: it was free, or this token holds it (which renews the lease).
+	// The caller holds the key: it was free, or this token holds it (which renews the lease, for the message and the task
+	// that it was claimed for first).
 	ClaimOutcome_CLAIM_OUTCOME_CLAIMED ClaimOutcome = 1
 	// Another token holds it for the same message id; task_id is the holder's.
 	ClaimOutcome_CLAIM_OUTCOME_REPLAY ClaimOutcome = 2
@@ -1745,7 +1746,7 @@ type ClaimKeyRequest struct {
 	Token string `protobuf:"bytes,5,opt,name=token,proto3" json:"token,omitempty"`
 	// How long the claim stands without a write that binds it; unset: 30 s; at most 24 h.
 	Lease *durationpb.Duration `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
-	// How long it stands once it is bound; unset: 24 h. Where terminal tasks expire, it stands at least as long as they do.
+	// How long it stands once it is bound; unset: 24 h; at most ten years. Where terminal tasks expire, it stands at least as long as they do.
 	Ttl           *durationpb.Duration `protobuf:"bytes,7,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2005,7 +2006,7 @@ type AppendEventRequest struct {
 	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// The events, at least one.
 	Events []*StreamResponse `protobuf:"bytes,3,rep,name=events,proto3" json:"events,omitempty"`
-	// The position (≥ 1) of the one event given, chosen by the caller. The same bytes at a position that is taken are
+	// The position (1 to 2^62) of the one event given, chosen by the caller. The same bytes at a position that is taken are
 	// replayed, as is a position that retention has dropped; other bytes are ABORTED (SEQ_CONFLICT). Beyond the head it
 	// leaves a gap; behind the head, where nothing was written, it is FAILED_PRECONDITION (SEQ_NOT_WRITTEN).
 	Seq *int64 `protobuf:"varint,4,opt,name=seq,proto3,oneof" json:"seq,omitempty"`

@@ -49,7 +49,8 @@ const (
 //	UNAVAILABLE          draining, or the database is away: retry with the same write_id
 //
 // Sizes: task ids, keys and claim message ids are 1 to 256 bytes; tenants, owners and context ids 0 to 256; write ids,
-// origins and claim tokens at most 64. All are valid UTF-8 without U+0000. A message is 16 MiB at most (configurable).
+// origins and claim tokens at most 64. All are valid UTF-8 without U+0000. A message is 16 MiB at most (configurable); a
+// payload nests at most 90 levels deep, since parsers in other languages stop at 100.
 type TaskStoreServiceClient interface {
 	// Save writes a whole task or a delta, and appends the events given with it, in one atomic and durable step.
 	Save(ctx context.Context, in *SaveRequest, opts ...grpc.CallOption) (*SaveResponse, error)
@@ -188,7 +189,8 @@ type TaskStoreService_ReadEventsClient = grpc.ServerStreamingClient[ReadEventsRe
 //	UNAVAILABLE          draining, or the database is away: retry with the same write_id
 //
 // Sizes: task ids, keys and claim message ids are 1 to 256 bytes; tenants, owners and context ids 0 to 256; write ids,
-// origins and claim tokens at most 64. All are valid UTF-8 without U+0000. A message is 16 MiB at most (configurable).
+// origins and claim tokens at most 64. All are valid UTF-8 without U+0000. A message is 16 MiB at most (configurable); a
+// payload nests at most 90 levels deep, since parsers in other languages stop at 100.
 type TaskStoreServiceServer interface {
 	// Save writes a whole task or a delta, and appends the events given with it, in one atomic and durable step.
 	Save(context.Context, *SaveRequest) (*SaveResponse, error)
