@@ -25,6 +25,8 @@ const (
 	reasonDraining backend.Reason = "DRAINING"
 	// reasonEventTooLarge: an event would not fit a message when it is read. Metadata: size, limit.
 	reasonEventTooLarge backend.Reason = "EVENT_TOO_LARGE"
+	// reasonMessageTooLarge: the request is larger than the server takes. Metadata: size, limit.
+	reasonMessageTooLarge backend.Reason = "MESSAGE_TOO_LARGE"
 )
 
 // retryDelay is how long a caller should wait before it tries again what is UNAVAILABLE.
@@ -51,9 +53,10 @@ var errorCodes = map[backend.Reason]codes.Code{
 	backend.ErrMemoryLimit:       codes.ResourceExhausted,
 	backend.ErrUnavailable:       codes.Unavailable,
 	// Not INTERNAL, which means a bug: a caller does well to try again, and finds the store opened again, or a replica.
-	backend.ErrBroken:   codes.Unavailable,
-	reasonDraining:      codes.Unavailable,
-	reasonEventTooLarge: codes.ResourceExhausted,
+	backend.ErrBroken:     codes.Unavailable,
+	reasonDraining:        codes.Unavailable,
+	reasonEventTooLarge:   codes.ResourceExhausted,
+	reasonMessageTooLarge: codes.ResourceExhausted,
 }
 
 // errDraining says that the server goes away; lastSeq is where a reader of events may go on, negative for others.
@@ -137,7 +140,7 @@ func newStatus(reason backend.Reason, text string, meta map[string]string, viola
 		}
 		details = append(details, bad)
 	}
-	if code == codes.Unavailable {
+	if code == codes.Unavailable && reason != backend.ErrBroken { // whose end an operator has to bring about
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryDelay)})
 	}
 	st := status.New(code, clip(text, maxText))

@@ -56,6 +56,7 @@ func TestErrorTable(t *testing.T) {
 		backend.ErrLogRange:          {codes.OutOfRange, client.ErrLogRange},
 		backend.ErrTaskTooLarge:      {codes.ResourceExhausted, client.ErrTooLarge},
 		reasonEventTooLarge:          {codes.ResourceExhausted, client.ErrResourceExhausted},
+		reasonMessageTooLarge:        {codes.ResourceExhausted, client.ErrResourceExhausted},
 		backend.ErrMemoryLimit:       {codes.ResourceExhausted, client.ErrResourceExhausted},
 		backend.ErrUnavailable:       {codes.Unavailable, client.ErrUnavailable},
 		backend.ErrBroken:            {codes.Unavailable, client.ErrUnavailable},
@@ -80,7 +81,7 @@ func TestErrorTable(t *testing.T) {
 			if strings.Contains(fmt.Sprint(status.Convert(err).Proto()), "secret") {
 				t.Errorf("the cause got out: %v", err)
 			}
-			if got := detail[*errdetails.RetryInfo](err) != nil; got != (want.code == codes.Unavailable) {
+			if got := detail[*errdetails.RetryInfo](err) != nil; got != (want.code == codes.Unavailable && reason != backend.ErrBroken) {
 				t.Errorf("retry info: %v", got)
 			}
 			if got := detail[*errdetails.BadRequest](err) != nil; got != (want.code == codes.InvalidArgument) {

@@ -145,7 +145,9 @@ func TestLargestPayloads(t *testing.T) {
 	wantReason(t, err, reasonEventTooLarge)
 
 	_, err = f.AppendEvent(t.Context(), &pb.AppendEventRequest{TaskId: id, Events: []*pb.StreamResponse{event(size)}})
-	wantCode(t, err, codes.ResourceExhausted)
+	wantReason(t, err, reasonMessageTooLarge)
+	_, err = f.AppendEvent(t.Context(), &pb.AppendEventRequest{TaskId: id, Events: []*pb.StreamResponse{event(size + oversize)}})
+	wantCode(t, err, codes.ResourceExhausted) // gRPC's own
 }
 
 // TestListPagesEndEarly walks over tasks of which few fit a page.

@@ -56,9 +56,9 @@ func New(store backend.Store, cfg Config) *Server {
 	})
 
 	options := append(chain(s.interceptors()),
-		grpc.ForceServerCodecV2(newCodec()),
+		grpc.ForceServerCodecV2(newCodec(s.cfg.MaxMessageBytes)),
 		// What is sent is bounded by what was accepted; a size that was lowered since then must not hide it.
-		grpc.MaxRecvMsgSize(s.cfg.MaxMessageBytes),
+		grpc.MaxRecvMsgSize(s.cfg.MaxMessageBytes+oversize),
 		grpc.MaxConcurrentStreams(s.cfg.MaxConcurrentStreams),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		// Clients that ping more often than the default of 5 minutes are cut off by gRPC. Common clients ping every 10 to 60 s,

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"strings"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/backend/document"
@@ -30,7 +31,7 @@ func encodeToken(req *backend.ListRequest, at *backend.Position) string {
 
 // decodeToken returns the position of a token that was made for the same scope and filters.
 func decodeToken(req *backend.ListRequest, token string) (*backend.Position, bool) {
-	if len(token) > maxTokenText {
+	if len(token) > maxTokenText || strings.ContainsAny(token, "\r\n") { // which the decoder would overlook
 		return nil, false
 	}
 	b, err := tokenEncoding.DecodeString(token)

@@ -62,6 +62,9 @@ func TestTokens(t *testing.T) {
 		if _, ok := decodeToken(req, token+"A"); ok {
 			t.Error("accepted with more behind it")
 		}
+		if _, ok := decodeToken(req, token[:i]+"\n"+token[i:]); ok {
+			t.Error("accepted with a line break in it")
+		}
 		if _, ok := decodeToken(req, rapid.String().Draw(t, "garbage")); ok {
 			t.Error("garbage accepted")
 		}

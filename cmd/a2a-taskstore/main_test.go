@@ -45,6 +45,7 @@ func TestWrongConfigurationIsOneLineAndExitCode2(t *testing.T) {
 		{"serve", "--retain-terminal", "-1h"},
 		{"serve", "--log-level", "loud"},
 		{"migrate", "--backend", "memory"},
+		{"migrate", "--data-dir", filepath.Join(t.TempDir(), "absent")},
 		{"backup", "--data-dir", filepath.Join(t.TempDir(), "absent"), "copy"},
 		{"get"},
 		{"get", "--address", "store.example:7420", "id"},

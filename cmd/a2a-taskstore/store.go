@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 // storeFlags choose and configure the backend.
 type storeFlags struct {
 	Backend         string   `help:"Where tasks are kept: pebble (files in --data-dir), postgres (--postgres-dsn; any number of servers may share it) or memory (nothing survives)." enum:"pebble,postgres,memory" default:"pebble"`
-	MaxMessageBytes byteSize `help:"The largest message, and so the largest task." default:"16MiB"`
+	MaxMessageBytes byteSize `help:"The largest message; a task is at most 1 KiB smaller." default:"16MiB"`
 
 	DataDir    string   `help:"The directory of the pebble backend; made, for its owner only, if it is not there." default:"data" type:"path"`
 	CacheBytes byteSize `help:"Memory that the pebble backend caches data in." default:"64MiB"`
@@ -128,6 +129,9 @@ func (c *migrateCmd) Run(e *env) error {
 		}
 		_, err = fmt.Fprintf(e.stdout, "the database has schema version %d\n", version)
 		return err
+	}
+	if _, err := os.Stat(c.DataDir); err != nil {
+		return usagef("there is no store in %s", c.DataDir)
 	}
 	store, err := c.open(e.ctx, c.logger(e.stderr), c.limits())
 	if err != nil {

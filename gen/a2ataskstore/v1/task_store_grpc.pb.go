@@ -45,8 +45,8 @@ const (
 //	FAILED_PRECONDITION  TERMINAL_STATE, CONTEXT_MISMATCH, CLAIM_LOST, CLAIM_TASK_MISMATCH, KEY_BOUND, ARTIFACT_UNKNOWN,
 //	                     ARTIFACT_AMBIGUOUS, SEQ_NOT_WRITTEN
 //	OUT_OF_RANGE         LOG_RANGE: the log does not reach there; earliest_seq and last_seq say where it does
-//	RESOURCE_EXHAUSTED   TASK_TOO_LARGE, MEMORY_LIMIT and other limits
-//	UNAVAILABLE          draining, or the database is away: retry with the same write_id
+//	RESOURCE_EXHAUSTED   TASK_TOO_LARGE, EVENT_TOO_LARGE, MESSAGE_TOO_LARGE, MEMORY_LIMIT
+//	UNAVAILABLE          DRAINING, or the store is away: retry with the same write_id
 //
 // Sizes: task ids, keys and claim message ids are 1 to 256 bytes; tenants, owners and context ids 0 to 256; write ids,
 // origins and claim tokens at most 64. All are valid UTF-8 without U+0000. A message is 16 MiB at most (configurable); a
@@ -185,8 +185,8 @@ type TaskStoreService_ReadEventsClient = grpc.ServerStreamingClient[ReadEventsRe
 //	FAILED_PRECONDITION  TERMINAL_STATE, CONTEXT_MISMATCH, CLAIM_LOST, CLAIM_TASK_MISMATCH, KEY_BOUND, ARTIFACT_UNKNOWN,
 //	                     ARTIFACT_AMBIGUOUS, SEQ_NOT_WRITTEN
 //	OUT_OF_RANGE         LOG_RANGE: the log does not reach there; earliest_seq and last_seq say where it does
-//	RESOURCE_EXHAUSTED   TASK_TOO_LARGE, MEMORY_LIMIT and other limits
-//	UNAVAILABLE          draining, or the database is away: retry with the same write_id
+//	RESOURCE_EXHAUSTED   TASK_TOO_LARGE, EVENT_TOO_LARGE, MESSAGE_TOO_LARGE, MEMORY_LIMIT
+//	UNAVAILABLE          DRAINING, or the store is away: retry with the same write_id
 //
 // Sizes: task ids, keys and claim message ids are 1 to 256 bytes; tenants, owners and context ids 0 to 256; write ids,
 // origins and claim tokens at most 64. All are valid UTF-8 without U+0000. A message is 16 MiB at most (configurable); a
