@@ -133,8 +133,17 @@ func (f frames) Opened(log backend.LogInfo, task *backend.Stored) error {
 	return f.stream.SendMsg(&wirev1.ReadEventsResponse{Frame: &wirev1.ReadEventsResponse_Opened{Opened: opened}})
 }
 
-// Events sends a frame of events.
+// Events sends a frame of events. It is encoded before it is sent, so that a reader that stalls holds one copy of it.
 func (f frames) Events(events []backend.Event) error {
+	frame := &grpc.PreparedMsg{}
+	if err := frame.Encode(f.stream, eventsFrame(events)); err != nil {
+		return err
+	}
+	clear(events)
+	return f.stream.SendMsg(frame)
+}
+
+func eventsFrame(events []backend.Event) *wirev1.ReadEventsResponse {
 	out := make([]*wirev1.LogEvent, len(events))
 	for i := range events {
 		e := &events[i]
@@ -142,7 +151,5 @@ func (f frames) Events(events []backend.Event) error {
 			Seq: e.Seq, Version: e.Version, Event: e.Bytes, Origin: e.Origin, CreatedAt: timestamppb.New(e.CreatedAt),
 		}
 	}
-	return f.stream.SendMsg(&wirev1.ReadEventsResponse{Frame: &wirev1.ReadEventsResponse_Events{
-		Events: &wirev1.EventsFrame{Events: out},
-	}})
+	return &wirev1.ReadEventsResponse{Frame: &wirev1.ReadEventsResponse_Events{Events: &wirev1.EventsFrame{Events: out}}}
 }

@@ -250,17 +250,25 @@ func TestCommitOrder(t *testing.T) {
 		}
 		return page.Log.LastSeq
 	}
-	waitFor(t, "both replicas to wait for the row", func() bool {
-		var waiting int
-		err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
+	// They wait in turns: each gives way for a while when the lock does not come.
+	waited := map[int32]bool{}
+	waitFor(t, "the replicas to have waited for the row", func() bool {
+		rows, err := conn.Query(t.Context(), `SELECT pid FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 		if err != nil {
 			t.Fatal(err)
+		}
+		pids, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range pids {
+			waited[pid] = true
 		}
 		if last := read(); last != 1 {
 			t.Fatalf("last seq %d while the row is held", last)
 		}
-		return waiting >= 2
+		return len(waited) >= 2
 	})
 	if err := held.Commit(t.Context()); err != nil {
 		t.Fatal(err)

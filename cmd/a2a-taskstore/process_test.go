@@ -46,7 +46,31 @@ type process struct {
 	address string
 	dataDir string
 	cmd     *exec.Cmd
-	log     bytes.Buffer
+	log     output
+}
+
+// output collects what a process writes, while it is read.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+func (o *output) Reset() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.buf.Reset()
 }
 
 func newProcess(t *testing.T) *process {
