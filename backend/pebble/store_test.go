@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/backend/document"
 )
 
 func open(t testing.TB, c Config) *Store {
@@ -76,4 +77,39 @@ func TestConcurrentWritersAndReaders(t *testing.T) {
 		t.Fatal(errs)
 	}
 	checkAll(t, s, hs, allBounds(hs))
+}
+
+// Retention drops some events of an append, then the last one. What is kept of its write_id goes with that one, and that of
+// a later append with the same write_id stays.
+func TestTrimmedAppends(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{Dir: "db", FS: vfs.NewMem()})
+	k := backend.Key{Tenant: "t", TaskID: "a"}
+	r := newRand(1)
+	req := &backend.AppendRequest{Key: k, WriteID: "w", Events: []document.Event{event(r, "1"), event(r, "2"), event(r, "3")}}
+	for _, tt := range []struct {
+		keep     int64
+		replayed bool
+		first    int64
+	}{{3, true, 1}, {1, false, 4}, {0, false, 8}} {
+		if tt.keep == 0 { // a younger event pushes the last one out
+			other := &backend.AppendRequest{Key: k, Events: []document.Event{event(r, "4")}}
+			if _, err := s.AppendEvents(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+		} else if _, err := s.AppendEvents(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		sweep := &backend.SweepRequest{Retention: backend.Retention{LogEvents: max(tt.keep, 1)}, Batch: 10}
+		if _, err := s.Sweep(t.Context(), sweep); err != nil {
+			t.Fatal(err)
+		}
+		res, err := s.AppendEvents(t.Context(), req)
+		if err != nil || res.Replayed != tt.replayed || res.FirstSeq != tt.first {
+			t.Errorf("with %d events kept: %+v, %v", tt.keep, res, err)
+		}
+		if err := s.Verify(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 }

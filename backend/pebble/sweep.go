@@ -156,13 +156,13 @@ func (u *update) trimLog(r *backend.Retention) (dropped int, more bool, err erro
 	return dropped, more, err
 }
 
-// dropAppend drops the entry of the append whose first event is e. A later append may have taken its write_id.
+// dropAppend drops the entry of the append whose last event is e. A later append may have taken its write_id.
 func (u *update) dropAppend(e *backend.Event) error {
 	if e.WriteID == "" {
 		return nil
 	}
-	first, _, _, ok, err := storedLog{s: u.s, key: u.key}.ByWriteID(e.WriteID)
-	if err != nil || !ok || first != e.Seq {
+	_, last, _, ok, err := storedLog{s: u.s, key: u.key}.ByWriteID(e.WriteID)
+	if err != nil || !ok || last != e.Seq {
 		return err
 	}
 	return u.b.Delete(appendKey(u.key, e.WriteID), nil)

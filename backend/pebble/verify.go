@@ -186,21 +186,21 @@ func (c *verifier) checkLogs(ctx context.Context) error {
 	return err
 }
 
-// checkAppends looks for the first event of each append that is known by its write_id.
+// checkAppends looks for the last event of each append that is known by its write_id.
 func (c *verifier) checkAppends(ctx context.Context) error {
-	want := map[string]int64{} // by key, the position of the first event
+	want := map[string]int64{} // by key, the position of the last event
 	err := c.each(ctx, spaceAppend, func(key, value []byte) {
 		a, err := decodeAppended(value)
 		if err != nil {
 			c.faultf("append %q cannot be decoded", key)
 			return
 		}
-		want[string(key)] = a.first
+		want[string(key)] = a.last
 	})
 	if err != nil {
 		return err
 	}
-	for key, first := range want {
+	for key, last := range want {
 		tenant, rest, ok := cutString([]byte(key)[1:])
 		id, writeID, ok2 := cutString(rest)
 		k := backend.Key{Tenant: tenant, TaskID: id}
@@ -208,12 +208,12 @@ func (c *verifier) checkAppends(ctx context.Context) error {
 			c.faultf("append %q has a malformed key", key)
 			continue
 		}
-		e, found, err := c.event(k, first)
+		e, found, err := c.event(k, last)
 		if err != nil {
 			return err
 		}
 		if !found || e.WriteID != string(writeID) {
-			c.faultf("%q: append %q names event %d, which is not its own", k, writeID, first)
+			c.faultf("%q: append %q names event %d, which is not its own", k, writeID, last)
 		}
 	}
 	return nil
