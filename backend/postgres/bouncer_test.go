@@ -35,7 +35,7 @@ func newBouncer(t *testing.T, db *pgtest.Server) *bouncer {
 		path, err = exec.LookPath("/usr/sbin/pgbouncer") // Debian's, which is not on everybody's path
 	}
 	if err != nil {
-		t.Skip("PgBouncer is not installed (Debian: apt-get install pgbouncer)")
+		t.Fatal("PgBouncer is not installed (Debian: apt-get install pgbouncer)")
 	}
 	dir, err := os.MkdirTemp("", "bouncer-") // the path of a socket must be short
 	if err != nil {
