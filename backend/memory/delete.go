@@ -18,7 +18,7 @@ func (s *Store) Delete(ctx context.Context, req *backend.DeleteRequest) (bool, e
 		return false, err
 	}
 	s.relieve(sh, backlog)
-	s.notify(req.Key)
+	s.watchers.Notify(req.Key)
 	return true, nil
 }
 

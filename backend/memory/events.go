@@ -15,7 +15,7 @@ func (s *Store) AppendEvents(ctx context.Context, req *backend.AppendRequest) (b
 	defer sh.leave()
 	result, err := s.append(sh, req)
 	if err == nil && !result.Replayed {
-		s.notify(req.Key)
+		s.watchers.Notify(req.Key)
 	}
 	return result, err
 }

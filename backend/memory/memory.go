@@ -12,9 +12,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/a2a-taskstore/taskstore/backend"
@@ -47,8 +45,7 @@ type Store struct {
 	claims  [shards]claimShard
 	order   order
 
-	watching sync.Mutex
-	watchers atomic.Pointer[[]*watcher]
+	watchers backend.Watchers
 }
 
 var _ backend.Store = (*Store)(nil)
@@ -69,8 +66,6 @@ type shard struct {
 	_ [64]byte // keeps the locks of neighbours on different cache lines
 }
 
-type watcher struct{ fn func(backend.Key) }
-
 // Open returns an empty Store.
 func Open(config Config) (*Store, error) {
 	if config.MaxBytes <= 0 {
@@ -82,7 +77,6 @@ func Open(config Config) (*Store, error) {
 	}
 	s.memory.limit = config.MaxBytes
 	s.order.init()
-	s.watchers.Store(new([]*watcher))
 	for i := range s.records {
 		s.records[i].records.init()
 		s.claims[i].claims.init()
@@ -142,29 +136,7 @@ func (s *Store) PollInterval() time.Duration { return 0 }
 
 // Watch has fn called after each commit that changed a task or its log. A call that has begun when stop is called may end
 // after it.
-func (s *Store) Watch(fn func(backend.Key)) (stop func()) {
-	w := &watcher{fn: fn}
-	s.setWatchers(func(all []*watcher) []*watcher { return append(slices.Clone(all), w) })
-	return func() {
-		s.setWatchers(func(all []*watcher) []*watcher {
-			return slices.DeleteFunc(slices.Clone(all), func(other *watcher) bool { return other == w })
-		})
-	}
-}
-
-func (s *Store) setWatchers(change func([]*watcher) []*watcher) {
-	s.watching.Lock()
-	defer s.watching.Unlock()
-	next := change(*s.watchers.Load())
-	s.watchers.Store(&next)
-}
-
-// notify tells the watchers of a commit. No lock that a call may wait for is held.
-func (s *Store) notify(key backend.Key) {
-	for _, w := range *s.watchers.Load() {
-		w.fn(key)
-	}
-}
+func (s *Store) Watch(fn func(backend.Key)) (stop func()) { return s.watchers.Add(fn) }
 
 // Heads returns the Head of each key.
 func (s *Store) Heads(ctx context.Context, keys []backend.Key) ([]backend.Head, error) {

@@ -23,7 +23,7 @@ func (s *Store) Save(ctx context.Context, req *backend.SaveRequest) (backend.Sav
 		return result, err
 	}
 	s.relieve(sh, backlog)
-	s.notify(req.Key)
+	s.watchers.Notify(req.Key)
 	return result, nil
 }
 

@@ -77,7 +77,7 @@ func (s *Store) sweepRecords(
 
 	s.relieve(sh, backlog)
 	for _, key := range changed {
-		s.notify(key)
+		s.watchers.Notify(key)
 	}
 	return rest, batch
 }

@@ -141,7 +141,7 @@ func (x *section) commit(ctx context.Context, b *pebble.Batch, changed ...backen
 			return b.Close()
 		})
 		if w.err == nil {
-			s.watchers.notify(changed)
+			s.watchers.Notify(changed...)
 		}
 	}()
 	return s.await(ctx, w)

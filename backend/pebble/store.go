@@ -60,7 +60,7 @@ type Store struct {
 	now      func() time.Time
 	seed     maphash.Seed
 	stripes  []stripe
-	watchers watchers
+	watchers backend.Watchers
 
 	checkpoint sync.Mutex // held by the checkpoint that runs
 
@@ -150,6 +150,9 @@ func (s *Store) Ping(ctx context.Context) error {
 	s.calls.Done()
 	return nil
 }
+
+// Watch is part of backend.Store. It misses nothing: fn is called once each commit is durable.
+func (s *Store) Watch(fn func(backend.Key)) (stop func()) { return s.watchers.Add(fn) }
 
 // PollInterval is part of backend.Store: Watch misses nothing.
 func (s *Store) PollInterval() time.Duration { return 0 }

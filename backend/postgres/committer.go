@@ -21,7 +21,7 @@ const (
 	// attemptTimeout ends an attempt on a database that does not answer. Late success of an abandoned attempt does no harm.
 	attemptTimeout = 15 * time.Second
 	// patience is how long a call is tried for a caller who set no deadline.
-	patience = 30 * time.Second
+	patience = 10 * time.Second
 	// firstPause and longestPause bound the wait before another attempt.
 	firstPause   = 5 * time.Millisecond
 	longestPause = 500 * time.Millisecond

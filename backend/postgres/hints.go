@@ -18,40 +18,7 @@ import (
 )
 
 // Watch implements backend.Store.
-func (s *Store) Watch(fn func(backend.Key)) (stop func()) { return s.watchers.add(fn) }
-
-// watchers are the functions that are called for changed keys.
-type watchers struct {
-	mu   sync.RWMutex
-	next int
-	fns  map[int]func(backend.Key)
-}
-
-func (w *watchers) add(fn func(backend.Key)) (stop func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.fns == nil {
-		w.fns = map[int]func(backend.Key){}
-	}
-	id := w.next
-	w.next++
-	w.fns[id] = fn
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.fns, id)
-	}
-}
-
-func (w *watchers) call(keys []backend.Key) {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	for _, fn := range w.fns {
-		for _, k := range keys {
-			fn(k)
-		}
-	}
-}
+func (s *Store) Watch(fn func(backend.Key)) (stop func()) { return s.watchers.Add(fn) }
 
 const (
 	channel = "a2a_taskstore"
@@ -72,7 +39,7 @@ type hints struct {
 	sender   uint64 // tells this replica's own hints from others'
 	pool     *pgxpool.Pool
 	config   *pgx.ConnConfig
-	watchers *watchers
+	watchers *backend.Watchers
 	logger   *slog.Logger
 
 	mu      sync.Mutex
@@ -80,7 +47,7 @@ type hints struct {
 	wake    chan struct{}
 }
 
-func newHints(pool *pgxpool.Pool, config *pgx.ConnConfig, w *watchers, logger *slog.Logger) *hints {
+func newHints(pool *pgxpool.Pool, config *pgx.ConnConfig, w *backend.Watchers, logger *slog.Logger) *hints {
 	return &hints{
 		sender: rand.Uint64(), pool: pool, config: config, watchers: w, logger: logger,
 		pending: map[backend.Key]struct{}{}, wake: make(chan struct{}, 1),
@@ -194,7 +161,7 @@ func (h *hints) listenOnce(ctx context.Context, listening func()) error {
 func (h *hints) hear(note *pgconn.Notification) {
 	sender, keys, ok := decodeHints(note.Payload)
 	if ok && sender != h.sender {
-		h.watchers.call(keys)
+		h.watchers.Notify(keys...)
 	}
 }
 

@@ -250,10 +250,16 @@ func TestCommitOrder(t *testing.T) {
 		}
 		return page.Log.LastSeq
 	}
-	// They wait in turns: each gives way for a while when the lock does not come.
+	// They wait in turns: each gives way for a while when the lock does not come. Within a transaction, pg_stat_activity
+	// never changes, so another connection looks.
 	waited := map[int32]bool{}
+	onlooker, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer onlooker.Close(context.Background())
 	waitFor(t, "the replicas to have waited for the row", func() bool {
-		rows, err := conn.Query(t.Context(), `SELECT pid FROM pg_stat_activity
+		rows, err := onlooker.Query(t.Context(), `SELECT pid FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 		if err != nil {
 			t.Fatal(err)

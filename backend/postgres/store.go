@@ -85,7 +85,7 @@ type Store struct {
 
 	committers []*committer
 	seed       maphash.Seed
-	watchers   watchers
+	watchers   backend.Watchers
 	hints      *hints // nil with PollOnly
 
 	background sync.WaitGroup
@@ -312,7 +312,7 @@ func (s *Store) changed(keys []backend.Key) {
 	if len(keys) == 0 {
 		return
 	}
-	s.watchers.call(keys)
+	s.watchers.Notify(keys...)
 	if s.hints != nil {
 		s.hints.add(keys)
 	}
