@@ -102,14 +102,16 @@ func (p *process) start(args ...string) {
 	defer cancel()
 	conn := p.client()
 	defer conn.Close()
-	// The connection waits until the server listens.
-	reply, err := healthpb.NewHealthClient(conn.Conn()).Check(ctx, &healthpb.HealthCheckRequest{})
-	for err != nil && ctx.Err() == nil {
-		reply, err = healthpb.NewHealthClient(conn.Conn()).Check(ctx, &healthpb.HealthCheckRequest{})
-	}
-	if err != nil || reply.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-		p.kill()
-		p.t.Fatalf("the server does not serve: %v %v\n%s", reply, err, p.log.String())
+	// The connection waits until the server listens, and the server says NOT_SERVING until it has asked the store.
+	for {
+		reply, err := healthpb.NewHealthClient(conn.Conn()).Check(ctx, &healthpb.HealthCheckRequest{})
+		if err == nil && reply.GetStatus() == healthpb.HealthCheckResponse_SERVING {
+			return
+		}
+		if ctx.Err() != nil {
+			p.kill()
+			p.t.Fatalf("the server does not serve: %v %v\n%s", reply, err, p.log.String())
+		}
 	}
 }
 
