@@ -444,7 +444,8 @@ func (*Precondition_NotTerminal) isPrecondition_Condition() {}
 
 func (*Precondition_Any) isPrecondition_Condition() {}
 
-// EventInput is an event that a Save appends.
+// EventInput is an event that a Save appends. The task and context ids that the event itself names, where set, must be the
+// task's; those of messages inside a status or a history are free.
 type EventInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The event.
