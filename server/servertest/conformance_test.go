@@ -1,8 +1,6 @@
 package servertest
 
 import (
-	"context"
-	"log/slog"
 	"testing"
 
 	"github.com/a2a-taskstore/taskstore/backend"
@@ -46,10 +44,7 @@ func TestPebble(t *testing.T) {
 func TestPostgresReplicas(t *testing.T) {
 	t.Parallel()
 	backendtest.Run(t, backendtest.Harness{Lacks: lacks, Open: func(tb testing.TB, opt backendtest.Options) backend.Store {
-		dsn := pgtest.Database(tb, func(ctx context.Context, dsn string) error {
-			_, err := postgres.Migrate(ctx, dsn, slog.New(slog.DiscardHandler))
-			return err
-		})
+		dsn := pgtest.Database(tb, migrate)
 		var stores []backend.Store
 		for range 2 {
 			store, err := postgres.Open(tb.Context(), postgres.Config{DSN: dsn, MaxConns: 5, Limits: opt.Limits, Now: opt.Now})
