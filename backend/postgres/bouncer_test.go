@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/backend/postgres"
@@ -137,10 +138,13 @@ func TestBehindPgBouncer(t *testing.T) {
 					}
 				})
 			}
+			half := lasting(0, 15*time.Second)
+			<-time.After(half)
 			waitFor(t, "load", func() bool { return calls.Load() > 1000 })
 			b.stop(t)
 			b.start(t)
 			before := calls.Load()
+			<-time.After(half)
 			waitFor(t, "more load", func() bool { return calls.Load() > before+1000 })
 			cancel()
 			wg.Wait()

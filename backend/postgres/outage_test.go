@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,18 @@ func server(tb testing.TB, opt pgtest.Options) *pgtest.Server {
 		tb.Fatal(err)
 	}
 	return s
+}
+
+// envLong names a variable that, when it is set, has the tests under load run as long as an operator would watch them, some
+// minutes in all, instead of some seconds.
+const envLong = "TASKSTORE_LONG"
+
+// lasting returns how long a test puts a load on.
+func lasting(usually, long time.Duration) time.Duration {
+	if os.Getenv(envLong) != "" {
+		return long
+	}
+	return usually
 }
 
 // TestPausedDatabase: calls to a database that stands still end at their deadlines, and all recovers by itself.
@@ -49,7 +62,8 @@ func TestPausedDatabase(t *testing.T) {
 // with long ones, nor the connections.
 func TestCancelStorm(t *testing.T) {
 	t.Parallel()
-	const storm, locked, unlocked = 3 * time.Second, 150 * time.Millisecond, 50 * time.Millisecond
+	const locked, unlocked = 150 * time.Millisecond, 50 * time.Millisecond
+	storm := lasting(3*time.Second, time.Minute)
 	const maxConns = 8
 	dsn := database(t)
 	s := closing(t, open(t, postgres.Config{DSN: dsn, MaxConns: maxConns}))
