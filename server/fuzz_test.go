@@ -62,8 +62,13 @@ type fatal interface {
 func (f *fuzzed) check(t fatal, method string, body []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
+	target := targetOf(method, body)
+	before := f.state(t, target)
 	err := f.callRaw(ctx, method, body)
 	st := status.Convert(err)
+	if err != nil && ctx.Err() == nil && !proto.Equal(f.state(t, target), before) {
+		t.Fatalf("%s %x: refused, and %v has changed: %v", method, body, target, err)
+	}
 	if !allowed[st.Code()] {
 		t.Fatalf("%s %x: %v", method, body, err)
 	}
@@ -84,6 +89,49 @@ func (f *fuzzed) check(t fatal, method string, body []byte) {
 			t.Fatalf("saved %v, got %v, %v", task, res.GetTask(), err)
 		}
 	}
+}
+
+// targetOf is the task that a request names, or that it named before its bytes were changed.
+func targetOf(method string, body []byte) *pb.GetRequest {
+	type naming interface {
+		proto.Message
+		GetScope() *pb.Scope
+		GetTaskId() string
+	}
+	target := &pb.GetRequest{TaskId: "t"}
+	var req naming
+	switch method {
+	case "Save":
+		var save pb.SaveRequest
+		if proto.Unmarshal(body, &save) == nil {
+			target.Scope, target.TaskId = save.GetScope(), save.GetTask().GetId()+save.GetDelta().GetTaskId()
+		}
+		return target
+	case "Delete":
+		req = &pb.DeleteRequest{}
+	case "AppendEvent":
+		req = &pb.AppendEventRequest{}
+	default:
+		return target
+	}
+	if proto.Unmarshal(body, req) == nil {
+		target.Scope, target.TaskId = req.GetScope(), req.GetTaskId()
+	}
+	return target
+}
+
+// state is the task as it is stored, nil if there is none.
+func (f *fuzzed) state(t fatal, target *pb.GetRequest) *pb.GetResponse {
+	res, err := f.Get(context.Background(), target)
+	switch status.Code(err) {
+	case codes.OK:
+		res.Now = nil
+		return res
+	case codes.NotFound, codes.InvalidArgument:
+		return nil
+	}
+	t.Fatalf("get: %v", err)
+	return nil
 }
 
 // seeds are good requests of each method.

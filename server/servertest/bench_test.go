@@ -1,8 +1,10 @@
 package servertest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,6 +59,45 @@ func BenchmarkDelivery(b *testing.B) {
 			b.ReportMetric(0, "ns/op") // mostly rest
 			b.ReportMetric(float64(latencies[b.N/2].Microseconds()), "p50-µs")
 			b.ReportMetric(float64(latencies[b.N*99/100].Microseconds()), "p99-µs")
+		})
+	}
+}
+
+// BenchmarkSaveBesideReaders saves through a replica with a pool of four connections, with and without 300 readers who wait.
+func BenchmarkSaveBesideReaders(b *testing.B) {
+	db := pgtest.Start(b, pgtest.Options{Durable: true})
+	dsn := db.DSN("postgres")
+	if err := migrate(b.Context(), dsn); err != nil {
+		b.Fatal(err)
+	}
+	for _, readers := range []int{0, 300, 0, 300} {
+		b.Run(fmt.Sprint("readers=", readers), func(b *testing.B) {
+			service := replicaOn(b, postgres.Config{DSN: dsn, MaxConns: 4}).service()
+			for i := range readers {
+				id := fmt.Sprint("log-", i)
+				if _, err := service.Save(b.Context(), saveRequest(id)); err != nil {
+					b.Fatal(err)
+				}
+				stream, err := service.ReadEvents(b.Context(), &pb.ReadEventsRequest{TaskId: id, Until: pb.ReadUntil_READ_UNTIL_FOREVER})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := stream.Recv(); err != nil { // opened
+					b.Fatal(err)
+				}
+			}
+			var task atomic.Int64
+			b.SetParallelism(16)
+			b.ResetTimer()
+			b.RunParallel(func(next *testing.PB) {
+				id := fmt.Sprint("task-", task.Add(1))
+				for next.Next() {
+					if _, err := service.Save(b.Context(), saveRequest(id)); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
 		})
 	}
 }
