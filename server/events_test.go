@@ -76,9 +76,11 @@ func finishedLog(t *testing.T, f *fixture) {
 	add("a", "six")
 }
 
-func TestReadEventsRange(t *testing.T) {
+func TestReadEventsRange(t *testing.T) { eachStore(t, testReadEventsRange) }
+
+func testReadEventsRange(t *testing.T, open opener) {
 	t.Parallel()
-	f := start(t, newStore(t), Config{})
+	f := start(t, open(t), Config{})
 	finishedLog(t, f)
 	withoutA := reading(head)
 	withoutA.ExcludeOrigin = "a"
@@ -142,9 +144,11 @@ func TestReadEventsRange(t *testing.T) {
 	}
 }
 
-func TestReadEventsCarryWhatWasWritten(t *testing.T) {
+func TestReadEventsCarryWhatWasWritten(t *testing.T) { eachStore(t, testReadEventsCarryWhatWasWritten) }
+
+func testReadEventsCarryWhatWasWritten(t *testing.T, open opener) {
 	t.Parallel()
-	f := start(t, newStore(t), Config{})
+	f := start(t, open(t), Config{})
 	finishedLog(t, f)
 	req := reading(head)
 	req.IncludeTask = true
@@ -171,9 +175,11 @@ func TestReadEventsCarryWhatWasWritten(t *testing.T) {
 }
 
 // TestReadEventsOfNothing shows that an id of another owner looks exactly like one that is unknown.
-func TestReadEventsOfNothing(t *testing.T) {
+func TestReadEventsOfNothing(t *testing.T) { eachStore(t, testReadEventsOfNothing) }
+
+func testReadEventsOfNothing(t *testing.T, open opener) {
 	t.Parallel()
-	f := start(t, newStore(t), Config{})
+	f := start(t, open(t), Config{})
 	foreign := whole(working("foreign"))
 	foreign.Scope = &pb.Scope{Owner: proto.String("somebody")}
 	f.mustSave(t, foreign)
@@ -225,9 +231,11 @@ func TestReadEventsOfNothing(t *testing.T) {
 	}
 }
 
-func TestReadEventsLive(t *testing.T) {
+func TestReadEventsLive(t *testing.T) { eachStore(t, testReadEventsLive) }
+
+func testReadEventsLive(t *testing.T, open opener) {
 	t.Parallel()
-	f := start(t, newStore(t), Config{})
+	f := start(t, open(t), Config{})
 	early, err := f.open(t.Context(), reading(terminal))
 	if err != nil {
 		t.Fatal(err)
@@ -262,10 +270,12 @@ func TestReadEventsLive(t *testing.T) {
 	}
 }
 
-func TestDeletionEndsReaders(t *testing.T) {
+func TestDeletionEndsReaders(t *testing.T) { eachStore(t, testDeletionEndsReaders) }
+
+func testDeletionEndsReaders(t *testing.T, open opener) {
 	t.Parallel()
 	for _, test := range []struct{ empty, again bool }{{}, {again: true}, {empty: true}, {true, true}} {
-		f := start(t, newStore(t), Config{})
+		f := start(t, open(t), Config{})
 		first := whole(working("t"))
 		if test.empty {
 			first.Events = nil
@@ -295,13 +305,15 @@ func TestDeletionEndsReaders(t *testing.T) {
 }
 
 // TestJoinAtAnyInstant has readers join a log while it is written at full speed.
-func TestJoinAtAnyInstant(t *testing.T) {
+func TestJoinAtAnyInstant(t *testing.T) { eachStore(t, testJoinAtAnyInstant) }
+
+func testJoinAtAnyInstant(t *testing.T, open opener) {
 	t.Parallel()
 	rounds := 1000
 	if testing.Short() {
 		rounds = 100
 	}
-	f := start(t, newStore(t), Config{})
+	f := start(t, open(t), Config{})
 	const events, readers = 30, 3
 	slots := make(chan struct{}, 4)
 	var wg sync.WaitGroup
@@ -380,9 +392,11 @@ func joinRound(ctx context.Context, f *fixture, id string, events, readers int) 
 }
 
 // TestLargeEvents shows that frames stay below what a default client reads, and that a larger event comes by itself.
-func TestLargeEvents(t *testing.T) {
+func TestLargeEvents(t *testing.T) { eachStore(t, testLargeEvents) }
+
+func testLargeEvents(t *testing.T, open opener) {
 	t.Parallel()
-	f := start(t, newStore(t), Config{})
+	f := start(t, open(t), Config{})
 	for _, size := range []int{1 << 20, 2 << 20, 2<<20 + 1, 5 << 20, 100, 100} {
 		f.mustAppend(t, "t", string(make([]byte, size)))
 	}
@@ -408,9 +422,11 @@ func TestLargeEvents(t *testing.T) {
 	}
 }
 
-func TestGetWaits(t *testing.T) {
+func TestGetWaits(t *testing.T) { eachStore(t, testGetWaits) }
+
+func testGetWaits(t *testing.T, open opener) {
 	t.Parallel()
-	f := start(t, newStore(t), Config{})
+	f := start(t, open(t), Config{})
 	wait := func(newerThan int64, timeout time.Duration) func() (*pb.GetResponse, error) {
 		type answer struct {
 			res *pb.GetResponse

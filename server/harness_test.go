@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/backend/memory"
+	"github.com/a2a-taskstore/taskstore/backend/pebble"
 	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
 )
 
@@ -28,6 +30,24 @@ import (
 func newStore(t testing.TB) backend.Store {
 	t.Helper()
 	store, err := memory.Open(memory.Config{MaxBytes: 1 << 30, Limits: backend.Limits{TaskBytes: TaskBytes(0)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// opener opens an empty store.
+type opener func(testing.TB) backend.Store
+
+// eachStore runs a test over each kind of store that is in the process.
+func eachStore(t *testing.T, test func(*testing.T, opener)) {
+	t.Run("memory", func(t *testing.T) { test(t, newStore) })
+	t.Run("pebble", func(t *testing.T) { test(t, newPebble) })
+}
+
+func newPebble(t testing.TB) backend.Store {
+	t.Helper()
+	store, err := pebble.Open(pebble.Config{Dir: "store", FS: vfs.NewMem(), Limits: backend.Limits{TaskBytes: TaskBytes(0)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,12 +17,14 @@ import (
 )
 
 // TestReadersLeaveNothing opens and cancels 10,000 readers. It does not run beside other tests: it counts goroutines.
-func TestReadersLeaveNothing(t *testing.T) {
+func TestReadersLeaveNothing(t *testing.T) { eachStore(t, testReadersLeaveNothing) }
+
+func testReadersLeaveNothing(t *testing.T, open opener) {
 	readers := 10_000
 	if testing.Short() {
 		readers = 1000
 	}
-	f := start(t, newStore(t), Config{})
+	f := start(t, open(t), Config{})
 	f.mustSave(t, whole(working("t")))
 	cycle := func(n int) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -104,9 +106,11 @@ func TestStalledReaders(t *testing.T) {
 	})
 }
 
-func TestParallelAppends(t *testing.T) {
+func TestParallelAppends(t *testing.T) { eachStore(t, testParallelAppends) }
+
+func testParallelAppends(t *testing.T, open opener) {
 	t.Parallel()
-	f := start(t, newStore(t), Config{})
+	f := start(t, open(t), Config{})
 	const callers = 64
 	seqs := make([]int64, callers)
 	var wg sync.WaitGroup
@@ -122,9 +126,11 @@ func TestParallelAppends(t *testing.T) {
 	}
 }
 
-func TestParallelSaves(t *testing.T) {
+func TestParallelSaves(t *testing.T) { eachStore(t, testParallelSaves) }
+
+func testParallelSaves(t *testing.T, open opener) {
 	t.Parallel()
-	f := start(t, newStore(t), Config{})
+	f := start(t, open(t), Config{})
 	f.mustSave(t, whole(working("t")))
 	const callers = 64
 	errs := make([]error, callers)
