@@ -210,3 +210,26 @@ func TestUnixSocket(t *testing.T) {
 		t.Errorf("healthcheck over the socket: exit code %d, %s", code, stderr)
 	}
 }
+
+func TestVersion(t *testing.T) {
+	if code, stdout, _ := command(t, "version"); code != exitOK || !strings.HasPrefix(stdout, "a2a-taskstore ") {
+		t.Errorf("exit code %d, %q", code, stdout)
+	}
+}
+
+func TestMemorySaysThatItKeepsNothing(t *testing.T) {
+	var log bytes.Buffer
+	flags := storeFlags{Backend: "memory", MemoryMaxBytes: 1 << 20, MaxMessageBytes: 16 << 20}
+	store, err := flags.open(t.Context(), (&logFlags{LogFormat: "auto"}).logger(&log), flags.limits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+	// Not a terminal, so the line is JSON.
+	var line struct{ Level, Msg string }
+	if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.Level != "WARN" || !strings.Contains(line.Msg, "keeps nothing") {
+		t.Errorf("%q, %v", log.String(), err)
+	}
+}
