@@ -55,7 +55,9 @@ func New(store backend.Store, cfg Config) *Server {
 		s.cfg.Logger.Error("polling for waiting readers fails, they may hear of changes late", "error", describe(err))
 	})
 
-	options := append(chain(s.interceptors()),
+	s.grpc = grpc.NewServer(
+		grpc.UnaryInterceptor(s.aroundUnary),
+		grpc.StreamInterceptor(s.aroundStream),
 		grpc.ForceServerCodecV2(newCodec(s.cfg.MaxMessageBytes)),
 		// What is sent is bounded by what was accepted; a size that was lowered since then must not hide it.
 		grpc.MaxRecvMsgSize(s.cfg.MaxMessageBytes+oversize),
@@ -65,7 +67,6 @@ func New(store backend.Store, cfg Config) *Server {
 		// also when idle.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)
-	s.grpc = grpc.NewServer(options...)
 	maxPayload := TaskBytes(s.cfg.MaxMessageBytes)
 	s.grpc.RegisterService(&serviceDesc, &service{
 		store: store,

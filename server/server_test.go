@@ -311,11 +311,11 @@ func TestRequestID(t *testing.T) {
 	t.Parallel()
 	f := start(t, newStore(t), Config{})
 	for given, kept := range map[string]bool{"abc-1": true, "with space": false, "": false, strings.Repeat("x", 65): false} {
-		var header metadata.MD
+		var trailer metadata.MD
 		ctx := metadata.AppendToOutgoingContext(t.Context(), requestIDHeader, given)
-		_, err := f.Get(ctx, &pb.GetRequest{TaskId: "t"}, grpc.Header(&header))
+		_, err := f.Get(ctx, &pb.GetRequest{TaskId: "t"}, grpc.Trailer(&trailer))
 		wantReason(t, err, backend.ErrTaskNotFound)
-		got := header.Get(requestIDHeader)
+		got := trailer.Get(requestIDHeader)
 		if len(got) != 1 || got[0] == "" || (got[0] == given) != kept {
 			t.Errorf("%q came back as %q", given, got)
 		}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+)
+
+// call is an RPC while it runs: its context, and what the steps around its handler share. All of it belongs to the goroutine
+// of the handler, except what Context promises.
+type call struct {
+	context.Context
+	method string // full
+	began  time.Time
+	id     string
+}
+
+type callKey struct{}
+
+// Value returns the call itself for callKey: one allocation serves as context and as what it carries.
+func (c *call) Value(key any) any {
+	if key == (callKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// requestIDHeader is the metadata key by which a call is found in the log. A caller may choose the id; that of a call that
+// fails is in its trailer.
+const requestIDHeader = "x-request-id"
+
+// requestID is the caller's, or one that is made when it is first asked for: most calls are never looked for.
+func (c *call) requestID() string {
+	if c.id == "" {
+		if given := metadata.ValueFromIncomingContext(c.Context, requestIDHeader); len(given) == 1 && usableID(given[0]) {
+			c.id = given[0]
+		} else {
+			c.id = rand.Text()
+		}
+	}
+	return c.id
+}
+
+// usableID reports whether a caller's request id may stand in trailers and logs.
+func usableID(id string) bool {
+	return id != "" && len(id) <= maxToken &&
+		strings.IndexFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+}
+
+// log writes a line for a call that has ended. It is no library's because most lines are for nobody: those cost nothing here,
+// where the usual interceptors build theirs first.
+func (c *call) log(logger *slog.Logger, err *statusError) {
+	code := codes.OK
+	if err != nil {
+		code = err.status.Code()
+	}
+	level := logLevel(code)
+	if err != nil && isDraining(err) {
+		level = slog.LevelDebug // of every open reader
+	}
+	if !logger.Enabled(c, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("method", c.method),
+		slog.String("code", code.String()),
+		slog.Duration("duration", time.Since(c.began)),
+		slog.String("request_id", c.requestID()),
+	}
+	if from, ok := peer.FromContext(c); ok {
+		attrs = append(attrs, slog.String("peer", from.Addr.String()))
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", err.status.Message()))
+		if cause := causeOf(err.cause); cause != "" {
+			attrs = append(attrs, slog.String("cause", cause)) // what the caller is not told
+		}
+	}
+	logger.LogAttrs(c, level, "call", attrs...)
+}
+
+// logLevel keeps what callers cause and expect, such as conflicts, out of an ordinary log.
+func logLevel(code codes.Code) slog.Level {
+	switch code {
+	case codes.Internal, codes.Unknown, codes.DataLoss:
+		return slog.LevelError
+	case codes.Unavailable, codes.ResourceExhausted:
+		return slog.LevelWarn
+	default:
+		return slog.LevelDebug
+	}
+}
