@@ -89,15 +89,7 @@ func run(e *env, args []string) (code int) {
 		}
 	}()
 	var cl commandLine
-	parser, err := kong.New(&cl,
-		kong.Name("a2a-taskstore"),
-		kong.Description("The task store that A2A server replicas share."),
-		kong.DefaultEnvars("A2A_TASKSTORE"),
-		kong.Writers(e.stdout, e.stderr),
-		kong.Exit(func(status int) { panic(exited(status)) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
-		kong.Vars{"address": defaultAddress},
-	)
+	parser, err := newParser(&cl, e)
 	if err != nil {
 		panic(err) // the tags above are wrong
 	}
@@ -114,6 +106,19 @@ func run(e *env, args []string) (code int) {
 		return exitUsage
 	}
 	return exitOK
+}
+
+// newParser makes the parser that fills cl.
+func newParser(cl *commandLine, e *env) (*kong.Kong, error) {
+	return kong.New(cl,
+		kong.Name("a2a-taskstore"),
+		kong.Description("The task store that A2A server replicas share."),
+		kong.DefaultEnvars("A2A_TASKSTORE"),
+		kong.Writers(e.stdout, e.stderr),
+		kong.Exit(func(status int) { panic(exited(status)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.Vars{"address": defaultAddress},
+	)
 }
 
 // oneLine is the text of an error; some, such as those of several hosts that were tried, come in lines.

@@ -13,17 +13,17 @@ import (
 )
 
 type serveCmd struct {
-	Listen     string `help:"TCP address to listen on; empty: none." default:"${address}"`
-	UnixSocket string `help:"Path of a unix socket to listen on, too." placeholder:"PATH"`
-	Insecure   bool   `help:"Allow an address other than loopback, although whoever reaches it may read and write everything."`
+	Listen     string `help:"TCP address to listen on; empty: none." default:"${address}" group:"Listeners"`
+	UnixSocket string `help:"Path of a unix socket to listen on, too; mode 0600." placeholder:"PATH" group:"Listeners"`
+	Insecure   bool   `help:"Allow an address other than loopback, although whoever reaches it may read and write everything." group:"Listeners"`
 
-	storeFlags
-	retentionFlags
-	logFlags
+	storeFlags     `group:"Storage"`
+	retentionFlags `group:"Retention"`
+	logFlags       `group:"Log"`
 
-	SweepInterval time.Duration `help:"How often expired tasks, logs and keys are looked for." default:"1m"`
-	DrainDelay    time.Duration `help:"How long to go on serving after SIGTERM while health checks already fail, so that callers move away." default:"0s"`
-	DrainTimeout  time.Duration `help:"How long calls may take to end after that." default:"20s"`
+	SweepInterval time.Duration `help:"How often expired tasks, logs and keys are looked for." default:"1m" group:"Retention"`
+	DrainDelay    time.Duration `help:"How long to go on serving after SIGTERM while health checks already fail, so that callers move away." default:"0s" group:"Shutdown"`
+	DrainTimeout  time.Duration `help:"How long calls may take to end after that." default:"20s" group:"Shutdown"`
 }
 
 // Run serves until the first signal and drains; a second signal exits at once.

@@ -26,8 +26,8 @@ type storeFlags struct {
 
 	MemoryMaxBytes byteSize `help:"What the memory backend holds at most; then writes are refused." default:"1GiB"`
 
-	Postgres postgresFlags `embed:"" prefix:"postgres-"`
-	Notify   string        `help:"Hear of other servers' writes to PostgreSQL by LISTEN and NOTIFY (on), or only by polling (off), for poolers and engines that have no NOTIFY." enum:"on,off" default:"on"`
+	Postgres postgresFlags `embed:"" prefix:"postgres-" group:"PostgreSQL"`
+	Notify   string        `help:"Hear of other servers' writes to PostgreSQL by LISTEN and NOTIFY (on), or only by polling (off), for poolers and engines that have no NOTIFY." enum:"on,off" default:"on" group:"PostgreSQL"`
 }
 
 // postgresFlags configure the postgres backend.
