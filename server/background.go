@@ -19,6 +19,12 @@ func (s *Server) start() {
 	s.started = true
 	s.tasks.Go(func() { s.hub.Poll(s.background) })
 	s.tasks.Go(func() { s.watchStore(s.background) })
+	if s.cfg.TLS != nil {
+		s.tasks.Go(func() { s.cfg.TLS.Run(s.background, s.cfg.ReloadInterval) })
+	}
+	if s.cfg.Auth != nil {
+		s.tasks.Go(func() { s.cfg.Auth.Run(s.background, s.cfg.ReloadInterval) })
+	}
 	if s.cfg.SweepInterval > 0 {
 		s.tasks.Go(func() { s.sweepForever(s.background) })
 	}

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+
+	"github.com/a2a-taskstore/taskstore/server/auth"
 )
 
 // call is an RPC while it runs: its context, and what the steps around its handler share. All of it belongs to the goroutine
@@ -19,14 +21,21 @@ type call struct {
 	method string // full
 	began  time.Time
 	id     string
+	// session is of the principal that makes the call; nil for calls that are open to everybody.
+	session *auth.Session
 }
 
 type callKey struct{}
 
 // Value returns the call itself for callKey: one allocation serves as context and as what it carries.
 func (c *call) Value(key any) any {
-	if key == (callKey{}) {
+	switch key {
+	case callKey{}:
 		return c
+	case auth.Key{}:
+		if c.session != nil {
+			return c.session.Principal
+		}
 	}
 	return c.Context.Value(key)
 }
@@ -72,6 +81,9 @@ func (c *call) log(logger *slog.Logger, err *statusError) {
 		slog.String("code", code.String()),
 		slog.Duration("duration", time.Since(c.began)),
 		slog.String("request_id", c.requestID()),
+	}
+	if c.session != nil {
+		attrs = append(attrs, slog.String("principal", c.session.Principal.Name))
 	}
 	if from, ok := peer.FromContext(c); ok {
 		attrs = append(attrs, slog.String("peer", from.Addr.String()))

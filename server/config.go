@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/server/auth"
+	"github.com/a2a-taskstore/taskstore/server/transport"
 )
 
 // Config is what a Server can be told. The zero value is usable.
@@ -18,6 +20,14 @@ type Config struct {
 	// MaxConcurrentStreams bounds the calls that run on one connection, open readers included; more wait in the client.
 	// 0: 16,384.
 	MaxConcurrentStreams uint32
+
+	// TLS secures connections, except those over unix sockets. nil: plain text.
+	TLS *transport.TLS
+	// Auth says who may do what. nil: whoever can connect may do everything.
+	Auth *auth.Authenticator
+	// ReloadInterval is how often the files of TLS and Auth are read again, and open calls are asked whether they are still
+	// allowed. 0: 2 s.
+	ReloadInterval time.Duration
 
 	// Retention is how long things are kept. The zero value keeps everything for ever; backend.DefaultRetention is what the
 	// contract names.
@@ -69,6 +79,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SweepBatch <= 0 {
 		c.SweepBatch = 256
+	}
+	if c.ReloadInterval <= 0 {
+		c.ReloadInterval = 2 * time.Second
 	}
 	if c.PingInterval <= 0 {
 		c.PingInterval = 2 * time.Second

@@ -11,45 +11,51 @@ import (
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
+	"github.com/a2a-taskstore/taskstore/server/auth"
 )
 
 // serviceName is the public service. Its handlers decode the wire twin, which is the same on the wire but leaves payloads as
 // the bytes that came; reflection shows the public messages.
 var serviceName = taskstorev1.TaskStoreService_ServiceDesc.ServiceName
 
-// serviceDesc takes the place of the generated one, which decodes the public messages.
+// serviceDesc takes the place of the generated one, which decodes the public messages. Next to each method is what it does with
+// tasks: there is no method without a rule of who may call it.
 var serviceDesc = grpc.ServiceDesc{
 	ServiceName: serviceName,
 	HandlerType: (*any)(nil),
 	Methods: []grpc.MethodDesc{
-		unary("Save", (*service).save),
-		unary("Get", (*service).get),
-		unary("List", (*service).list),
-		unary("Delete", (*service).delete),
-		unary("ClaimKey", (*service).claimKey),
-		unary("ReleaseKey", (*service).releaseKey),
-		unary("AppendEvent", (*service).appendEvent),
+		unary("Save", auth.Write, (*service).save),
+		unary("Get", auth.Read, (*service).get),
+		unary("List", auth.Read, (*service).list),
+		unary("Delete", auth.Write, (*service).delete),
+		unary("ClaimKey", auth.Write, (*service).claimKey),
+		unary("ReleaseKey", auth.Write, (*service).releaseKey),
+		unary("AppendEvent", auth.Write, (*service).appendEvent),
 	},
 	Streams: []grpc.StreamDesc{
-		serverStream("ReadEvents", (*service).readEvents),
+		serverStream("ReadEvents", auth.Read, (*service).readEvents),
 	},
 	Metadata: taskstorev1.TaskStoreService_ServiceDesc.Metadata,
 }
 
-// message is a pointer to a generated message.
+// message is a pointer to the generated message of a request. Every request has a scope.
 type message[T any] interface {
 	*T
 	proto.Message
+	GetScope() *taskstorev1.Scope
 }
 
 // unary describes a method. The request is decoded behind the interceptors, as a stream's is: what they refuse is never
 // parsed, and they see, and log, what does not decode. They do not see the request's fields.
-func unary[T any, Req message[T], Resp any](name string, call func(*service, context.Context, Req) (Resp, error)) grpc.MethodDesc {
+func unary[T any, Req message[T], Resp any](name string, access auth.Access, call func(*service, context.Context, Req) (Resp, error)) grpc.MethodDesc {
 	fullMethod := "/" + serviceName + "/" + name
 	handle := func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		handler := func(ctx context.Context, _ any) (any, error) {
 			req := Req(new(T))
 			if err := decode(req, dec); err != nil {
+				return nil, err
+			}
+			if err := srv.(*service).authorize(ctx, access, req.GetScope()); err != nil {
 				return nil, err
 			}
 			return call(srv.(*service), ctx, req)
@@ -63,10 +69,13 @@ func unary[T any, Req message[T], Resp any](name string, call func(*service, con
 }
 
 // serverStream describes a method that answers one request with a stream.
-func serverStream[T any, Req message[T]](name string, call func(*service, Req, grpc.ServerStream) error) grpc.StreamDesc {
+func serverStream[T any, Req message[T]](name string, access auth.Access, call func(*service, Req, grpc.ServerStream) error) grpc.StreamDesc {
 	handle := func(srv any, stream grpc.ServerStream) error {
 		req := Req(new(T))
 		if err := decode(req, stream.RecvMsg); err != nil {
+			return err
+		}
+		if err := srv.(*service).authorize(stream.Context(), access, req.GetScope()); err != nil {
 			return err
 		}
 		return call(srv.(*service), req, stream)

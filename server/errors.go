@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/server/auth"
 )
 
 // errorDomain is the domain of every ErrorInfo.
@@ -54,6 +55,12 @@ var errorCodes = map[backend.Reason]codes.Code{
 	backend.ErrUnavailable:       codes.Unavailable,
 	// Not INTERNAL, which means a bug: a caller does well to try again, and finds the store opened again, or a replica.
 	backend.ErrBroken:     codes.Unavailable,
+	auth.ErrMissing:       codes.Unauthenticated,
+	auth.ErrInvalid:       codes.Unauthenticated,
+	auth.ErrExpired:       codes.Unauthenticated,
+	auth.ErrTenant:        codes.PermissionDenied,
+	auth.ErrOwnerUnset:    codes.PermissionDenied,
+	auth.ErrReadOnly:      codes.PermissionDenied,
 	reasonDraining:        codes.Unavailable,
 	reasonEventTooLarge:   codes.ResourceExhausted,
 	reasonMessageTooLarge: codes.ResourceExhausted,

@@ -20,6 +20,7 @@ import (
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/client"
 	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
+	"github.com/a2a-taskstore/taskstore/server/auth"
 )
 
 // failingStore answers every Get with an error.
@@ -61,6 +62,12 @@ func TestErrorTable(t *testing.T) {
 		backend.ErrUnavailable:       {codes.Unavailable, client.ErrUnavailable},
 		backend.ErrBroken:            {codes.Unavailable, client.ErrUnavailable},
 		reasonDraining:               {codes.Unavailable, client.ErrUnavailable},
+		auth.ErrMissing:              {codes.Unauthenticated, client.ErrUnauthenticated},
+		auth.ErrInvalid:              {codes.Unauthenticated, client.ErrUnauthenticated},
+		auth.ErrExpired:              {codes.Unauthenticated, client.ErrUnauthenticated},
+		auth.ErrTenant:               {codes.PermissionDenied, client.ErrPermissionDenied},
+		auth.ErrOwnerUnset:           {codes.PermissionDenied, client.ErrPermissionDenied},
+		auth.ErrReadOnly:             {codes.PermissionDenied, client.ErrPermissionDenied},
 	}
 	if got, want := slices.Sorted(maps.Keys(errorCodes)), slices.Sorted(maps.Keys(reasons)); !slices.Equal(got, want) {
 		t.Fatalf("the table has %v, want %v", got, want)

@@ -10,6 +10,7 @@ import (
 	"github.com/a2a-taskstore/taskstore/backend/document"
 	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
 	wirev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/wire/v1"
+	"github.com/a2a-taskstore/taskstore/server/auth"
 	"github.com/a2a-taskstore/taskstore/server/follow"
 )
 
@@ -69,8 +70,12 @@ func (s *service) readEvents(in *taskstorev1.ReadEventsRequest, stream grpc.Serv
 	ctx := stream.Context()
 	reason, at, err := s.reader.Read(ctx, req, frames{stream})
 	if err != nil {
-		if ctx.Err() != nil && isDraining(context.Cause(ctx)) {
+		switch cause := context.Cause(ctx); {
+		case ctx.Err() == nil:
+		case isDraining(cause):
 			return errDraining(at)
+		case auth.Refused(cause):
+			return cause
 		}
 		return err
 	}

@@ -56,6 +56,8 @@ func (v *validator) get(in *taskstorev1.GetRequest) *backend.GetRequest {
 // await returns when the task is newer than the version, and after the timeout in any case. A task that is not there may
 // still come, also one that was deleted: what is created under its id again has a newer version.
 func (s *service) await(ctx context.Context, req *backend.GetRequest, newerThan int64, timeout time.Duration) error {
+	ctx, stop := whileAllowed(ctx)
+	defer stop()
 	sub := s.hub.Subscribe(req.Key)
 	defer sub.Close()
 	timer := time.NewTimer(timeout)
@@ -66,6 +68,8 @@ func (s *service) await(ctx context.Context, req *backend.GetRequest, newerThan 
 		switch {
 		case err == nil && res.Version > newerThan:
 			return nil
+		case ctx.Err() != nil: // also where the store made something else of it
+			return context.Cause(ctx)
 		case err != nil && !errors.Is(err, backend.ErrTaskNotFound):
 			return err
 		}
@@ -74,7 +78,7 @@ func (s *service) await(ctx context.Context, req *backend.GetRequest, newerThan 
 		case <-timer.C:
 			return nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-s.draining:
 			return errDraining(-1)
 		}

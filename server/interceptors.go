@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	middleware "github.com/grpc-ecosystem/go-grpc-middleware/v2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 )
@@ -33,7 +32,7 @@ func (s *Server) aroundUnary(ctx context.Context, req any, info *grpc.UnaryServe
 	return handler(c, req)
 }
 
-// aroundStream is the interceptor of streams. A drain ends their context.
+// aroundStream is the interceptor of streams. A drain ends their context, and so does the end of what allowed them.
 func (s *Server) aroundStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
@@ -49,9 +48,30 @@ func (s *Server) aroundStream(srv any, stream grpc.ServerStream, info *grpc.Stre
 	if err := s.begin(c); err != nil {
 		return err
 	}
-	wrapped := middleware.WrapServerStream(stream)
-	wrapped.WrappedContext = c
-	return handler(srv, wrapped)
+	if c.session != nil {
+		defer c.session.Watch(cancel)()
+	}
+	return handler(srv, &endableStream{stream, c})
+}
+
+// endableStream is a stream that can be ended from this side while it waits for its caller.
+type endableStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *endableStream) Context() context.Context { return s.ctx }
+
+// RecvMsg receives a message, or fails with the cause of the context's end. What it leaves behind then ends with the handler.
+func (s *endableStream) RecvMsg(m any) error {
+	received := make(chan error, 1)
+	go func() { received <- s.ServerStream.RecvMsg(m) }()
+	select {
+	case err := <-received:
+		return err
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
 }
 
 // begin decides whether a call may run. It refuses what begins once the server ends its streams; what runs goes on to its end.
@@ -59,7 +79,7 @@ func (s *Server) begin(c *call) error {
 	if s.draining.Err() != nil && s.refuses(c.method) {
 		return errDraining(-1)
 	}
-	return nil
+	return s.authenticate(c)
 }
 
 // refuses reports whether a drain concerns a method: health checks are answered to the end.

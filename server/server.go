@@ -56,6 +56,7 @@ func New(store backend.Store, cfg Config) *Server {
 	})
 
 	s.grpc = grpc.NewServer(
+		grpc.Creds(s.cfg.credentials()),
 		grpc.UnaryInterceptor(s.aroundUnary),
 		grpc.StreamInterceptor(s.aroundStream),
 		grpc.ForceServerCodecV2(newCodec(s.cfg.MaxMessageBytes)),
@@ -76,6 +77,7 @@ func New(store backend.Store, cfg Config) *Server {
 		},
 		retention:  s.cfg.Retention,
 		maxPayload: maxPayload,
+		guarded:    s.cfg.Auth != nil,
 		draining:   s.draining.Done(),
 	})
 	s.setServing(false)

@@ -22,6 +22,8 @@ type service struct {
 	retention backend.Retention
 	// maxPayload is the largest task or event that a message has room for.
 	maxPayload int64
+	// guarded says that callers are principals, and may do what their grants say.
+	guarded bool
 	// draining is closed when calls that wait must end.
 	draining <-chan struct{}
 }
