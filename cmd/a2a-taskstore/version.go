@@ -13,8 +13,14 @@ func (versionCmd) Run(e *env) error {
 	return err
 }
 
-// version is the module's version, with the revision of a build from a checkout.
+// release is the version that a build without version control is given: -ldflags "-X main.release=v1.2.3".
+var release string
+
+// version is the release, or the module's version, with the revision of a build from a checkout.
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

@@ -75,6 +75,14 @@ func (signedIn) Before(ctx context.Context, call *a2asrv.CallContext, _ *a2asrv.
 	return ctx, nil, nil
 }
 
+// newHandler is the agent with its tasks in the store.
+func newHandler(conn *client.Client) a2asrv.RequestHandler {
+	return a2asrv.NewHandler(writer{},
+		a2asrv.WithTaskStore(a2astore.New(conn)), // the line that shares the tasks
+		a2asrv.WithCallInterceptors(signedIn{}),
+	)
+}
+
 // replica is one replica of the agent, and a client of it.
 type replica struct {
 	name   string
@@ -88,17 +96,11 @@ func newReplica(ctx context.Context, name, storeAddress string) (*replica, error
 	if err != nil {
 		return nil, err
 	}
-	store := a2astore.New(conn)
-	handler := a2asrv.NewHandler(writer{},
-		a2asrv.WithTaskStore(store), // the line that shares the tasks
-		a2asrv.WithCallInterceptors(signedIn{}),
-	)
-
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("replica %s cannot listen: %w", name, err)
 	}
-	web := &http.Server{Handler: a2asrv.NewJSONRPCHandler(handler), ReadHeaderTimeout: 10 * time.Second}
+	web := &http.Server{Handler: a2asrv.NewJSONRPCHandler(newHandler(conn)), ReadHeaderTimeout: 10 * time.Second}
 	go web.Serve(listener)
 	url := "http://" + listener.Addr().String()
 	c, err := a2aclient.NewFromEndpoints(ctx, []*a2a.AgentInterface{a2a.NewAgentInterface(url, a2a.TransportProtocolJSONRPC)})
