@@ -47,7 +47,7 @@ type Client struct {
 // store is away; its errors are those of the arguments.
 //
 // Loopback and unix targets are plain text unless told otherwise. For any other target Dial fails unless
-// [WithTransportCredentials] or [WithInsecure] says how to connect.
+// [WithTLS], [WithTransportCredentials] or [WithInsecure] says how to connect.
 func Dial(target string, opts ...Option) (*Client, error) {
 	o := defaultOptions()
 	for _, opt := range opts {
@@ -77,9 +77,9 @@ func Dial(target string, opts ...Option) (*Client, error) {
 			grpc.MaxCallSendMsgSize(o.maxMessageSize),
 		),
 	}
-	if o.token != "" {
+	if o.token != nil {
 		plain := o.transport.Info().SecurityProtocol == insecure.NewCredentials().Info().SecurityProtocol
-		o.perRPC = append(o.perRPC, bearer{token: o.token, needsTLS: !plain})
+		o.perRPC = append(o.perRPC, bearer{source: o.token, needsTLS: !plain})
 	}
 	for _, creds := range o.perRPC {
 		dialOpts = append(dialOpts, grpc.WithPerRPCCredentials(creds))

@@ -213,7 +213,13 @@ func (f *follower) judge(s stream) failure {
 			retry: true,
 		}
 	default:
-		return judge(followOp, s.err, f.req)
+		fail := judge(followOp, s.err, f.req)
+		if fail.err.Code == codes.Unauthenticated && !s.opened.IsZero() {
+			// The credential was good when the stream began, and has been replaced meanwhile. Another attempt has the new one,
+			// or is refused at once.
+			fail.retry = true
+		}
+		return fail
 	}
 }
 

@@ -286,6 +286,44 @@ func TestFollowOpened(t *testing.T) {
 	})
 }
 
+// A stream that ends because its token does not count any more is opened once more, with the token of then.
+func TestFollowReplacesItsToken(t *testing.T) {
+	t.Parallel()
+	revoked := problem(codes.Unauthenticated, "CREDENTIALS_INVALID", nil)
+	for name, tt := range map[string]struct {
+		second turn
+		want   error
+		events []int64
+	}{
+		"replaced": {turn{[]*taskstorev1.ReadEventsResponse{
+			opened(1, 2), frame(2), end(taskstorev1.EndReason_END_REASON_TERMINAL, 2),
+		}, nil}, nil, []int64{1, 2}},
+		"gone": {turn{nil, revoked}, client.ErrUnauthenticated, []int64{1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T, f *fake, n *network) {
+				f.readEvents = play(turn{[]*taskstorev1.ReadEventsResponse{opened(1, 1), frame(1)}, revoked}, tt.second)
+				tokens := 0
+				c := connect(t, n, client.WithTokenSource(func(context.Context) (string, error) {
+					tokens++
+					return "token", nil
+				}))
+				got, err := collect(c.Follow(t.Context(), &taskstorev1.ReadEventsRequest{}))
+				if !errors.Is(err, tt.want) {
+					t.Errorf("error %v, want %v", err, tt.want)
+				}
+				if diff := cmp.Diff(tt.events, got); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+				if tokens != 2 {
+					t.Errorf("%d tokens were asked for", tokens)
+				}
+			})
+		})
+	}
+}
+
 func TestFollowFinalErrors(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -294,7 +332,6 @@ func TestFollowFinalErrors(t *testing.T) {
 		"not found":         {problem(codes.NotFound, "TASK_NOT_FOUND", nil), client.ErrNotFound},
 		"out of range":      {problem(codes.OutOfRange, "LOG_RANGE", nil), client.ErrLogRange},
 		"invalid":           {problem(codes.InvalidArgument, "INVALID", nil), client.ErrInvalidArgument},
-		"unauthenticated":   {problem(codes.Unauthenticated, "UNAUTHENTICATED", nil), client.ErrUnauthenticated},
 		"permission denied": {problem(codes.PermissionDenied, "DENIED", nil), client.ErrPermissionDenied},
 		"exhausted":         {problem(codes.ResourceExhausted, "STREAM_LIMIT", nil), client.ErrResourceExhausted},
 	}

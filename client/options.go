@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -33,7 +32,7 @@ type Option func(*options)
 
 type options struct {
 	transport        credentials.TransportCredentials
-	token            string
+	token            TokenSource
 	perRPC           []credentials.PerRPCCredentials
 	maxMessageSize   int
 	keepaliveTime    time.Duration
@@ -67,7 +66,7 @@ func (o *options) require(ok bool, message string) {
 	}
 }
 
-// WithTransportCredentials says how to secure connections, for example credentials.NewTLS(config).
+// WithTransportCredentials says how to secure connections, where [WithTLS] is not enough.
 func WithTransportCredentials(creds credentials.TransportCredentials) Option {
 	return func(o *options) {
 		o.require(creds != nil, "transport credentials are nil")
@@ -80,14 +79,7 @@ func WithInsecure() Option {
 	return func(o *options) { o.transport = insecure.NewCredentials() }
 }
 
-// WithToken sends "authorization: Bearer <token>" with every call. It travels in plain text only where [Dial] connects in
-// plain text: to loopback and unix targets, and with [WithInsecure].
-func WithToken(token string) Option {
-	return func(o *options) { o.token = token }
-}
-
-// WithPerRPCCredentials sends what creds provide with every call, for tokens that are renewed. It may be given more than
-// once.
+// WithPerRPCCredentials sends what creds provide with every call. It may be given more than once.
 func WithPerRPCCredentials(creds credentials.PerRPCCredentials) Option {
 	return func(o *options) {
 		o.require(creds != nil, "per-RPC credentials are nil")
@@ -173,15 +165,3 @@ func WithOrigin(origin string) Option {
 func WithDialOptions(opts ...grpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, opts...) }
 }
-
-// bearer is a static token.
-type bearer struct {
-	token    string
-	needsTLS bool
-}
-
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer " + b.token}, nil
-}
-
-func (b bearer) RequireTransportSecurity() bool { return b.needsTLS }

@@ -37,7 +37,11 @@ func (c *serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials
 		_ = conn.Close()
 		return nil, nil, errUnknownInfo
 	}
-	return conn, newPeer(c.tls, tlsInfo), nil
+	p := newPeer(c.tls, tlsInfo)
+	if len(p.State.PeerCertificates) == 0 {
+		return conn, p, nil
+	}
+	return c.tls.certified(conn, raw, p), p, nil
 }
 
 func (c *serverCredentials) Clone() credentials.TransportCredentials {

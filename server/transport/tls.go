@@ -33,6 +33,7 @@ type Config struct {
 type TLS struct {
 	cfg   Config
 	files *reload.Value[material]
+	conns certifiedConns
 }
 
 // material is what the files hold.
@@ -41,6 +42,9 @@ type material struct {
 	clientCAs *x509.CertPool
 	notAfter  time.Time
 }
+
+// expiryMargin is by how much a connection ends before its certificate does, besides the time until it is looked at.
+const expiryMargin = time.Second
 
 // Open reads the files.
 func Open(cfg Config) (*TLS, error) {
@@ -110,7 +114,8 @@ func (t *TLS) NotAfter() time.Time { return t.files.Load().notAfter }
 // Stats counts how often the files were read.
 func (t *TLS) Stats() reload.Stats { return t.files.Stats() }
 
-// Run reads the files again, at every interval, until ctx ends.
+// Run reads the files again, at every interval, until ctx ends, and closes connections whose client certificates do not hold
+// any more.
 func (t *TLS) Run(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -120,6 +125,7 @@ func (t *TLS) Run(ctx context.Context, interval time.Duration) {
 			return
 		case <-ticker.C:
 			t.Refresh()
+			t.closeStale(interval + expiryMargin)
 		}
 	}
 }
