@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// UnixSocketMode is the mode of the socket that ListenUnix makes: only the user that the server runs as may connect.
-const UnixSocketMode os.FileMode = 0o600
+// OwnerOnly is the mode of a unix socket to which only the user that the server runs as may connect.
+const OwnerOnly os.FileMode = 0o600
 
-// ListenUnix returns a listener on a unix socket, of mode UnixSocketMode. A socket that a killed server has left behind is
+// ListenUnix returns a listener on a unix socket, of which the mode says who may connect. A socket that a killed server has left behind is
 // replaced; one that is in use is an error, whoever uses it.
 //
 // What decides is a lock on the file path + ".lock", which the kernel frees when the process ends, however it ends. The lock
 // file stays: removing it would let two servers lock two files of the same name.
-func ListenUnix(path string) (net.Listener, error) {
+func ListenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
-	lis, err := listenLocked(path)
+	lis, err := listenLocked(path, mode)
 	if err != nil {
 		_ = lock.Close()
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
@@ -52,14 +52,14 @@ func lockFile(path string) (*os.File, error) {
 }
 
 // listenLocked listens; the caller holds the lock.
-func listenLocked(path string) (net.Listener, error) {
+func listenLocked(path string, mode os.FileMode) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
 	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) error {
 		// Before the socket is bound, so that on Linux there is no instant at which others may connect.
 		var err error
-		if cerr := conn.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), uint32(UnixSocketMode)) }); cerr != nil {
+		if cerr := conn.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), uint32(mode.Perm())) }); cerr != nil {
 			return cerr
 		}
 		if errors.Is(err, syscall.EINVAL) {
@@ -71,7 +71,7 @@ func listenLocked(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, UnixSocketMode); err != nil {
+	if err := os.Chmod(path, mode.Perm()); err != nil {
 		_ = lis.Close()
 		return nil, err
 	}

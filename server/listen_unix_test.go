@@ -17,7 +17,7 @@ import (
 // TestMain lets the test binary be the server that is killed.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("TEST_LISTEN_UNIX"); path != "" {
-		if _, err := ListenUnix(path); err != nil {
+		if _, err := ListenUnix(path, OwnerOnly); err != nil {
 			os.Exit(1)
 		}
 		os.Stdout.WriteString("listening\n")
@@ -56,7 +56,7 @@ func TestListenUnixAfterKill(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
 	other := listenInProcess(t, path)
-	if _, err := ListenUnix(path); !errors.Is(err, errSocketInUse) {
+	if _, err := ListenUnix(path, OwnerOnly); !errors.Is(err, errSocketInUse) {
 		t.Fatalf("a socket that another process uses: %v", err)
 	}
 	conn, err := net.Dial("unix", path)
@@ -72,12 +72,12 @@ func TestListenUnixAfterKill(t *testing.T) {
 	if _, err := os.Lstat(path); err != nil {
 		t.Fatalf("nothing was left behind: %v", err)
 	}
-	lis, err := ListenUnix(path)
+	lis, err := ListenUnix(path, OwnerOnly)
 	if err != nil {
 		t.Fatalf("after the kill: %v", err)
 	}
 	info, err := os.Lstat(path)
-	if err != nil || info.Mode().Perm() != UnixSocketMode {
+	if err != nil || info.Mode().Perm() != OwnerOnly {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	if err := lis.Close(); err != nil {
@@ -100,7 +100,7 @@ func TestListenUnixRace(t *testing.T) {
 		results := make(chan error, 16)
 		for range cap(results) {
 			wg.Go(func() {
-				lis, err := ListenUnix(path)
+				lis, err := ListenUnix(path, OwnerOnly)
 				results <- err
 				if err == nil {
 					won.Add(1)
@@ -147,7 +147,7 @@ func TestListenUnixSparesOthers(t *testing.T) {
 	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ListenUnix(file); err == nil {
+	if _, err := ListenUnix(file, OwnerOnly); err == nil {
 		t.Error("listens on a file")
 	}
 	if b, err := os.ReadFile(file); string(b) != "precious" {
@@ -161,10 +161,10 @@ func TestListenUnixSparesOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lis.Close()
-	if _, err := ListenUnix(foreign); !errors.Is(err, errSocketInUse) {
+	if _, err := ListenUnix(foreign, OwnerOnly); !errors.Is(err, errSocketInUse) {
 		t.Errorf("a foreign socket: %v", err)
 	}
-	if _, err := ListenUnix(filepath.Join(dir, "no", "such")); err == nil {
+	if _, err := ListenUnix(filepath.Join(dir, "no", "such"), OwnerOnly); err == nil {
 		t.Error("listens in a directory that does not exist")
 	}
 }

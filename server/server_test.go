@@ -417,7 +417,7 @@ func TestClaimDefaults(t *testing.T) {
 func TestUnixSocketAndTCP(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/s"
-	unix, err := ListenUnix(path)
+	unix, err := ListenUnix(path, OwnerOnly)
 	if err != nil {
 		t.Fatal(err)
 	}

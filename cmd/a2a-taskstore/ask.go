@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -19,9 +21,15 @@ const defaultAddress = "127.0.0.1:7420"
 type askFlags struct {
 	Address string        `help:"Where the store listens: host:port, or unix:///path." default:"${address}"`
 	Timeout time.Duration `help:"How long to wait for an answer." default:"10s"`
+	connectFlags
 }
 
-func (f *askFlags) dial(opts ...client.Option) (*client.Client, error) {
+func (f *askFlags) dial(ctx context.Context, opts ...client.Option) (*client.Client, error) {
+	connect, err := f.options(ctx)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(connect, opts...)
 	c, err := client.Dial(f.Address, append(opts, client.WithRetryBudget(f.Timeout))...)
 	if err != nil {
 		return nil, usageError{err}
@@ -45,7 +53,7 @@ type healthcheckCmd struct {
 
 // Run asks once: an orchestrator repeats it.
 func (c *healthcheckCmd) Run(e *env) error {
-	conn, err := c.dial()
+	conn, err := c.dial(e.ctx)
 	if err != nil {
 		return err
 	}
@@ -54,7 +62,7 @@ func (c *healthcheckCmd) Run(e *env) error {
 	defer cancel()
 	reply, err := healthpb.NewHealthClient(conn.Conn()).Check(ctx, &healthpb.HealthCheckRequest{})
 	if err != nil {
-		return fmt.Errorf("the store at %s does not answer", c.Address)
+		return fmt.Errorf("the store at %s does not answer: %s", c.Address, status.Convert(err).Message())
 	}
 	if reply.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		return fmt.Errorf("the store at %s is %s", c.Address, reply.GetStatus())
@@ -71,7 +79,7 @@ type getCmd struct {
 }
 
 func (c *getCmd) Run(e *env) error {
-	conn, err := c.dial(c.option())
+	conn, err := c.dial(e.ctx, c.option())
 	if err != nil {
 		return err
 	}
@@ -97,7 +105,7 @@ type listCmd struct {
 }
 
 func (c *listCmd) Run(e *env) error {
-	conn, err := c.dial(c.option())
+	conn, err := c.dial(e.ctx, c.option())
 	if err != nil {
 		return err
 	}
@@ -147,7 +155,7 @@ type eventsCmd struct {
 }
 
 func (c *eventsCmd) Run(e *env) error {
-	conn, err := c.dial(c.option())
+	conn, err := c.dial(e.ctx, c.option())
 	if err != nil {
 		return err
 	}
@@ -194,7 +202,7 @@ type deleteCmd struct {
 }
 
 func (c *deleteCmd) Run(e *env) error {
-	conn, err := c.dial(c.option())
+	conn, err := c.dial(e.ctx, c.option())
 	if err != nil {
 		return err
 	}

@@ -115,4 +115,4 @@ func serveAdmin(f *storeFlags, store backend.Store, log *slog.Logger) (stop func
 	return s.Stop
 }
 
-func listenAdmin(path string) (net.Listener, error) { return server.ListenUnix(path) }
+func listenAdmin(path string) (net.Listener, error) { return server.ListenUnix(path, server.OwnerOnly) }

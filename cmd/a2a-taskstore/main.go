@@ -29,6 +29,7 @@ type commandLine struct {
 	List        listCmd        `cmd:"" help:"List tasks, newest status first."`
 	Events      eventsCmd      `cmd:"" help:"Show the events of a task."`
 	Delete      deleteCmd      `cmd:"" help:"Delete a task and its events."`
+	Token       tokenCmd       `cmd:"" help:"Make a token for a caller."`
 	Bench       benchCmd       `cmd:"" help:"Measure stores against what their parts can do."`
 	Version     versionCmd     `cmd:"" help:"Show the version."`
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"time"
 
 	"github.com/a2a-taskstore/taskstore/backend"
@@ -14,9 +15,10 @@ import (
 
 type serveCmd struct {
 	Listen     string `help:"TCP address to listen on; empty: none." default:"${address}" group:"Listeners"`
-	UnixSocket string `help:"Path of a unix socket to listen on, too; mode 0600." placeholder:"PATH" group:"Listeners"`
-	Insecure   bool   `help:"Allow an address other than loopback, although whoever reaches it may read and write everything." group:"Listeners"`
+	UnixSocket string `help:"Path of a unix socket to listen on, too." placeholder:"PATH" group:"Listeners"`
+	Insecure   bool   `help:"Allow an address other than loopback without TLS or without credentials: whoever reaches it may read and write everything." group:"Listeners"`
 
+	accessFlags    `group:"Access"`
 	storeFlags     `group:"Storage"`
 	retentionFlags `group:"Retention"`
 	logFlags       `group:"Log"`
@@ -30,6 +32,16 @@ type serveCmd struct {
 func (c *serveCmd) Run(e *env) error {
 	log := c.logger(e.stderr)
 	if err := c.check(); err != nil {
+		return err
+	}
+	cfg := server.Config{
+		Logger:          log,
+		MaxMessageBytes: int(c.MaxMessageBytes),
+		Retention:       c.retention(),
+		SweepInterval:   c.SweepInterval,
+		DrainDelay:      c.DrainDelay,
+	}
+	if err := c.accessFlags.apply(&cfg); err != nil {
 		return err
 	}
 	// Before the store is opened, so that an address that is taken leaves nothing behind. Callers wait until it serves.
@@ -48,21 +60,13 @@ func (c *serveCmd) Run(e *env) error {
 		}
 	}()
 
-	srv := server.New(store, server.Config{
-		Logger:          log,
-		MaxMessageBytes: int(c.MaxMessageBytes),
-		Retention:       c.retention(),
-		SweepInterval:   c.SweepInterval,
-		DrainDelay:      c.DrainDelay,
-	})
+	srv := server.New(store, cfg)
 	stopAdmin := serveAdmin(&c.storeFlags, store, log)
 	defer stopAdmin()
 	for _, l := range listeners {
 		log.Info("serving", "address", l.Addr().String(), "version", version())
 	}
-	if c.Insecure {
-		log.Warn("no authentication: whoever reaches the address may read and write everything", "address", c.Listen)
-	}
+	c.accessFlags.warn(log, c.Listen)
 
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(listeners...) }()
@@ -94,16 +98,16 @@ func (c *serveCmd) check() error {
 		return usagef("nothing to listen on: give --listen or --unix-socket")
 	}
 	if c.Listen != "" {
-		host, port, err := net.SplitHostPort(c.Listen)
+		_, port, err := net.SplitHostPort(c.Listen)
 		if err == nil {
 			_, err = net.LookupPort("tcp", port)
 		}
 		if err != nil {
 			return usagef("--listen: %q is not host:port", c.Listen)
 		}
-		if ip := net.ParseIP(host); !c.Insecure && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return usagef("--listen: %s is not a loopback address, and there is no authentication: give --insecure if the network is trusted", c.Listen)
-		}
+	}
+	if err := c.accessFlags.check(c.Listen, c.Insecure); err != nil {
+		return err
 	}
 	if c.SweepInterval <= 0 || c.DrainDelay < 0 || c.DrainTimeout < 0 {
 		return usagef("--sweep-interval must be positive, --drain-delay and --drain-timeout must not be negative")
@@ -129,7 +133,7 @@ func (c *serveCmd) listeners() ([]net.Listener, error) {
 		out = append(out, l)
 	}
 	if c.UnixSocket != "" {
-		l, err := server.ListenUnix(c.UnixSocket)
+		l, err := server.ListenUnix(c.UnixSocket, os.FileMode(c.UnixSocketMode))
 		if err != nil {
 			closeAll(out)
 			return nil, fmt.Errorf("cannot listen: %w", err)
