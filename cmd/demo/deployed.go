@@ -2,19 +2,14 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/a2a-taskstore/taskstore/client"
 )
@@ -25,7 +20,7 @@ type agentCmd struct {
 	URL       string `help:"Where callers reach the agent, for its card; by default where it listens." placeholder:"URL"`
 	Store     string `help:"The store in gRPC's syntax; dns:///NAME:PORT uses every address behind the name in turn." default:"127.0.0.1:7420"`
 	TokenFile string `help:"File with the bearer token for the store." type:"path" placeholder:"PATH"`
-	CAFile    string `name:"ca-file" help:"File with the certificates that the store's must lead to." type:"path" placeholder:"PATH"`
+	TLSCA     string `name:"tls-ca" help:"File with the certificates that the store's must lead to." type:"path" placeholder:"PATH"`
 	Plaintext bool   `help:"Reach a store on another machine without TLS, over a network that is trusted."`
 }
 
@@ -70,27 +65,19 @@ func (c *agentCmd) Run(ctx context.Context) error {
 func (c *agentCmd) options() ([]client.Option, error) {
 	var out []client.Option
 	if c.TokenFile != "" {
-		token, err := os.ReadFile(c.TokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("token of the store: %w", err)
-		}
-		out = append(out, client.WithToken(strings.TrimSpace(string(token))))
+		out = append(out, client.WithTokenSource(client.TokenFromFile(c.TokenFile)))
 	}
 	switch {
-	case c.Plaintext && c.CAFile != "":
-		return nil, errors.New("--plaintext and --ca-file exclude each other")
+	case c.Plaintext && c.TLSCA != "":
+		return nil, errors.New("--plaintext and --tls-ca exclude each other")
 	case c.Plaintext:
 		out = append(out, client.WithInsecure())
-	case c.CAFile != "":
-		pem, err := os.ReadFile(c.CAFile)
+	case c.TLSCA != "":
+		config, err := client.TLSFromFiles(c.TLSCA, "", "")
 		if err != nil {
-			return nil, fmt.Errorf("certificates of the store: %w", err)
+			return nil, err
 		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate", c.CAFile)
-		}
-		out = append(out, client.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13})))
+		out = append(out, client.WithTLS(config))
 	}
 	return out, nil
 }

@@ -48,9 +48,8 @@ func TestAgentRefusesWrongConfiguration(t *testing.T) {
 	}
 	for name, c := range map[string]agentCmd{
 		"remote store in plain text": {Store: "store.example:7420"},
-		"no token":                   {Store: "127.0.0.1:1", TokenFile: empty + "-absent"},
-		"no certificate":             {Store: "127.0.0.1:1", CAFile: empty},
-		"plain text and certificate": {Store: "127.0.0.1:1", CAFile: empty, Plaintext: true},
+		"no certificate":             {Store: "127.0.0.1:1", TLSCA: empty},
+		"plain text and certificate": {Store: "127.0.0.1:1", TLSCA: empty, Plaintext: true},
 	} {
 		if err := c.Run(t.Context()); err == nil {
 			t.Errorf("%s: accepted", name)
