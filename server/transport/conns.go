@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"crypto/x509"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -38,23 +40,36 @@ func (c *certifiedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// closeStale closes the connections whose client certificates are not trusted any more, or expire within so long. A client
+// closeExpiring closes the connections whose client certificates expire within so long, or are not trusted any more. A client
 // that has a new certificate connects again and goes on; were its connection left open, every call on it would be refused.
-func (t *TLS) closeStale(within time.Duration) {
+func (t *TLS) closeExpiring(within time.Duration) {
 	soon := time.Now().Add(within)
-	var stale []*certifiedConn
-	t.conns.mu.Lock()
-	for c := range t.conns.open {
-		if _, err := c.peer.Identities(soon); err != nil {
-			delete(t.conns.open, c)
-			stale = append(stale, c)
+	t.conns.close(t.cfg.Logger, func(p *Peer) bool {
+		_, err := p.Identities(soon)
+		return err != nil
+	})
+}
+
+// closeUntrusted does the same for client certificates that are not of these authorities.
+func (t *TLS) closeUntrusted(roots *x509.CertPool) {
+	now := time.Now()
+	t.conns.close(t.cfg.Logger, func(p *Peer) bool { return verify(p.State.PeerCertificates, roots, now).err != nil })
+}
+
+func (c *certifiedConns) close(log *slog.Logger, which func(*Peer) bool) {
+	var closing []*certifiedConn
+	c.mu.Lock()
+	for conn := range c.open {
+		if which(conn.peer) {
+			delete(c.open, conn)
+			closing = append(closing, conn)
 		}
 	}
-	t.conns.mu.Unlock()
-	for _, c := range stale {
-		_ = c.raw.Close() // TLS would wait for a peer that does not read
+	c.mu.Unlock()
+	for _, conn := range closing {
+		_ = conn.raw.Close() // TLS would wait for a peer that does not read
 	}
-	if len(stale) > 0 {
-		t.cfg.Logger.Info("closed connections whose client certificates end", "connections", len(stale))
+	if len(closing) > 0 {
+		log.Info("closed connections whose client certificates end", "connections", len(closing))
 	}
 }

@@ -91,6 +91,8 @@ func (t *TLS) parser() func([][]byte) (*material, error) {
 				if !next.AppendCertsFromPEM(contents[2]) {
 					return nil, fmt.Errorf("%s holds no certificate", t.cfg.ClientCAFile)
 				}
+				// Before any call on them is refused: their clients try again, with the certificates that they have by now.
+				t.closeUntrusted(next)
 				pool, poolOf = next, contents[2]
 			}
 			m.clientCAs = pool
@@ -125,7 +127,7 @@ func (t *TLS) Run(ctx context.Context, interval time.Duration) {
 			return
 		case <-ticker.C:
 			t.Refresh()
-			t.closeStale(interval + expiryMargin)
+			t.closeExpiring(interval + expiryMargin)
 		}
 	}
 }
