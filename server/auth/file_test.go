@@ -102,3 +102,28 @@ func TestParseFileIsStrict(t *testing.T) {
 		})
 	}
 }
+
+// TestNamed resolves the names of a certificate.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	ann, bob := &Principal{Name: "ann"}, &Principal{Name: "bob"}
+	c := &credentials{identities: map[string]*Principal{"spiffe://x/ann": ann, "dns:ann": ann, "dns:bob": bob}}
+	for _, test := range []struct {
+		names []string
+		want  *Principal
+	}{
+		{[]string{"dns:ann"}, ann},
+		{[]string{"spiffe://x/ann", "dns:ann"}, ann},
+		{[]string{"dns:other", "dns:bob"}, bob},
+		{[]string{"dns:other"}, nil},
+		{[]string{"dns:ann", "dns:bob"}, nil},
+		{[]string{"dns:bob", "dns:other", "spiffe://x/ann"}, nil},
+		{[]string{"ann"}, nil},
+		{[]string{""}, nil},
+	} {
+		got, err := c.named(test.names)
+		if got != test.want || (err == nil) != (test.want != nil) {
+			t.Errorf("%q: %v, %v, want %v", test.names, got, err, test.want)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -25,6 +24,7 @@ import (
 	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
 	"github.com/a2a-taskstore/taskstore/server"
 	"github.com/a2a-taskstore/taskstore/server/auth"
+	"github.com/a2a-taskstore/taskstore/server/transport/certtest"
 )
 
 // eachBackend runs a test over every backend.
@@ -108,18 +108,7 @@ func guard(t *testing.T, store backend.Store, credentials string) *guarded {
 // replace writes a new credentials file in the place of the old one, as a whole.
 func (g *guarded) replace(t *testing.T, text string) {
 	t.Helper()
-	replaceFile(t, g.file, []byte(text))
-}
-
-func replaceFile(t *testing.T, path string, content []byte) {
-	t.Helper()
-	next := path + ".next"
-	if err := os.WriteFile(next, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, path); err != nil {
-		t.Fatal(err)
-	}
+	certtest.ReplaceFile(t, g.file, []byte(text))
 }
 
 // countingStore counts what callers make a store do.

@@ -24,6 +24,7 @@ import (
 	"github.com/a2a-taskstore/taskstore/server"
 	"github.com/a2a-taskstore/taskstore/server/auth"
 	"github.com/a2a-taskstore/taskstore/server/transport"
+	"github.com/a2a-taskstore/taskstore/server/transport/certtest"
 )
 
 // secured is a server that speaks TLS on loopback.
@@ -31,28 +32,28 @@ type secured struct {
 	address      string
 	tls          *transport.TLS
 	auth         *auth.Authenticator
-	serverPair   pair
+	serverPair   certtest.Pair
 	clientCAFile string
 	authFile     string
 }
 
 // serveTLS serves a store in memory with the certificates and credentials that its files get first.
-func serveTLS(t *testing.T, serverCA, clientCA *authority, credentials string) *secured {
+func serveTLS(t *testing.T, serverCA, clientCA *certtest.Authority, credentials string) *secured {
 	t.Helper()
 	dir := t.TempDir()
 	s := &secured{
-		serverPair:   newPair(t, "server"),
+		serverPair:   certtest.NewPair(t, "server"),
 		clientCAFile: filepath.Join(dir, "clients.pem"),
 		authFile:     filepath.Join(dir, "credentials.yaml"),
 	}
-	cert, key := serverCA.server(t)
-	s.serverPair.replace(t, cert, key)
-	replaceFile(t, s.clientCAFile, clientCA.pem())
-	replaceFile(t, s.authFile, []byte(credentials))
+	cert, key := serverCA.Server(t)
+	s.serverPair.Replace(t, cert, key)
+	certtest.ReplaceFile(t, s.clientCAFile, clientCA.PEM())
+	certtest.ReplaceFile(t, s.authFile, []byte(credentials))
 	log := slog.New(slog.DiscardHandler)
 	var err error
 	s.tls, err = transport.Open(transport.Config{
-		CertFile: s.serverPair.cert, KeyFile: s.serverPair.key, ClientCAFile: s.clientCAFile, Logger: log,
+		CertFile: s.serverPair.Cert, KeyFile: s.serverPair.Key, ClientCAFile: s.clientCAFile, Logger: log,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -65,10 +66,7 @@ func serveTLS(t *testing.T, serverCA, clientCA *authority, credentials string) *
 		t.Fatal(err)
 	}
 	srv := server.New(store, server.Config{Logger: log, TLS: s.tls, Auth: s.auth, ReloadInterval: soon, SweepInterval: -1})
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lis := listenLoopback(t)
 	s.address = lis.Addr().String()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(lis) }()
@@ -80,6 +78,15 @@ func serveTLS(t *testing.T, serverCA, clientCA *authority, credentials string) *
 		}
 	})
 	return s
+}
+
+func listenLoopback(t *testing.T) net.Listener {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lis
 }
 
 // reloaded does something to the files of certificates, and returns when the server has noticed.
@@ -94,7 +101,7 @@ func (s *secured) reloaded(t *testing.T, change func()) {
 func (s *secured) credentials(t *testing.T, text string) {
 	t.Helper()
 	loads := s.auth.Stats().Loads
-	replaceFile(t, s.authFile, []byte(text))
+	certtest.ReplaceFile(t, s.authFile, []byte(text))
 	waitUntil(t, func() bool { return s.auth.Stats().Loads > loads })
 }
 
@@ -166,27 +173,27 @@ func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
 	const grants = `tenants: [acme], any_owner: true, access: read-write`
 	const spiffe = "spiffe://example.org/agent"
-	serverCA, oldCA, newCA := newAuthority(t, "servers"), newAuthority(t, "old clients"), newAuthority(t, "new clients")
+	serverCA, oldCA, newCA := certtest.New(t, "servers"), certtest.New(t, "old clients"), certtest.New(t, "new clients")
 	first, second, victim := newCredential("tokens", grants), newCredential("tokens", grants), newCredential("victim", grants)
 	withCertificates := func(entries ...*credential) string {
 		return credentialsFile(entries...) + fmt.Sprintf("  - {name: certificates, certificates: [{spiffe: %q}], %s}\n", spiffe, grants)
 	}
 	s := serveTLS(t, serverCA, oldCA, withCertificates(first, victim))
 	caFile := filepath.Join(t.TempDir(), "ca.pem")
-	replaceFile(t, caFile, serverCA.pem())
+	certtest.ReplaceFile(t, caFile, serverCA.PEM())
 	plainTLS, err := client.TLSFromFiles(caFile, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, stale := newPair(t, "agent"), newPair(t, "stale")
-	agentCert, agentKey := oldCA.client(t, spiffe)
-	agent.replace(t, agentCert, agentKey)
-	stale.replace(t, agentCert, agentKey)
-	mutualTLS, err := client.TLSFromFiles(caFile, agent.cert, agent.key)
+	agent, stale := certtest.NewPair(t, "agent"), certtest.NewPair(t, "stale")
+	agentCert, agentKey := oldCA.Client(t, spiffe)
+	agent.Replace(t, agentCert, agentKey)
+	stale.Replace(t, agentCert, agentKey)
+	mutualTLS, err := client.TLSFromFiles(caFile, agent.Cert, agent.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	staleTLS, err := client.TLSFromFiles(caFile, stale.cert, stale.key)
+	staleTLS, err := client.TLSFromFiles(caFile, stale.Cert, stale.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,8 +226,8 @@ func TestRotationUnderLoad(t *testing.T) {
 	var followed, followedVictim = startFollow(ctx, &wg, byToken, "by token"), startFollow(ctx, &wg, victims.client, "by the victim")
 
 	// The server's certificate.
-	cert, key := serverCA.server(t)
-	s.reloaded(t, func() { s.serverPair.replace(t, cert, key) })
+	cert, key := serverCA.Server(t)
+	s.reloaded(t, func() { s.serverPair.Replace(t, cert, key) })
 	if got := s.serial(t, plainTLS); got.Cmp(cert.SerialNumber) != 0 {
 		t.Errorf("a new connection sees certificate %v, want %v", got, cert.SerialNumber)
 	}
@@ -228,12 +235,12 @@ func TestRotationUnderLoad(t *testing.T) {
 
 	// A certificate that cannot be used changes nothing.
 	failures := s.tls.Stats().Failures
-	replaceFile(t, s.serverPair.cert, []byte("rubbish"))
+	certtest.ReplaceFile(t, s.serverPair.Cert, []byte("rubbish"))
 	waitUntil(t, func() bool { return s.tls.Stats().Failures > failures })
 	if got := s.serial(t, plainTLS); got.Cmp(cert.SerialNumber) != 0 {
 		t.Errorf("a new connection sees certificate %v, want the last good one, %v", got, cert.SerialNumber)
 	}
-	s.reloaded(t, func() { s.serverPair.replace(t, cert, key) })
+	s.reloaded(t, func() { s.serverPair.Replace(t, cert, key) })
 	goOn()
 
 	// A token: both count, the callers change over, the old one goes.
@@ -250,13 +257,13 @@ func TestRotationUnderLoad(t *testing.T) {
 	followed.goesOn(t)
 
 	// The authority of client certificates, in the same three steps.
-	s.reloaded(t, func() { replaceFile(t, s.clientCAFile, append(oldCA.pem(), newCA.pem()...)) })
+	s.reloaded(t, func() { certtest.ReplaceFile(t, s.clientCAFile, append(oldCA.PEM(), newCA.PEM()...)) })
 	goOn()
-	agentCert, agentKey = newCA.client(t, spiffe)
-	agent.replace(t, agentCert, agentKey)
+	agentCert, agentKey = newCA.Client(t, spiffe)
+	agent.Replace(t, agentCert, agentKey)
 	goOn()
 	stales.goesOn(t)
-	s.reloaded(t, func() { replaceFile(t, s.clientCAFile, newCA.pem()) })
+	s.reloaded(t, func() { certtest.ReplaceFile(t, s.clientCAFile, newCA.PEM()) })
 	goOn()
 	select {
 	case err := <-stales.ended:
