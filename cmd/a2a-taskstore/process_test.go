@@ -45,6 +45,7 @@ type process struct {
 	binary  string
 	address string
 	dataDir string
+	options []client.Option // of clients
 	cmd     *exec.Cmd
 	log     output
 }
@@ -139,7 +140,7 @@ func (p *process) stop() int {
 
 func (p *process) client() *client.Client {
 	p.t.Helper()
-	c, err := client.Dial(p.address, client.WithRetryBudget(time.Minute))
+	c, err := client.Dial(p.address, append(p.options, client.WithRetryBudget(time.Minute))...)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/a2a-taskstore/taskstore/client"
+	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
+	"github.com/a2a-taskstore/taskstore/server/transport/certtest"
+)
+
+func TestTokenNew(t *testing.T) {
+	code, token, entry := command(t, "token", "new", "--expires", "24h")
+	if code != exitOK || !regexp.MustCompile(`^a2ats_[A-Za-z0-9_-]{43}\n$`).MatchString(token) {
+		t.Errorf("exit code %d, stdout %q", code, token)
+	}
+	if !regexp.MustCompile(`(?m)^      - hash: sha256:[0-9a-f]{64}\n        expires: 20.*Z$`).MatchString(entry) {
+		t.Errorf("stderr %q", entry)
+	}
+	if strings.Contains(entry, strings.TrimSpace(token)) {
+		t.Error("the token is on stderr, too")
+	}
+	if _, other, _ := command(t, "token", "new"); other == token {
+		t.Error("the same token twice")
+	}
+}
+
+// A store with TLS and tokens, as its operator sets it up and asks it, from a token that did not exist yet to one that does not
+// count any more.
+func TestSecuredStore(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	ca, pair := certtest.New(t, "ca"), certtest.NewPair(t, "store")
+	cert, key := ca.Server(t)
+	pair.Replace(t, cert, key)
+	certtest.ReplaceFile(t, path("ca.pem"), ca.PEM())
+	_, token, entry := command(t, "token", "new")
+	certtest.ReplaceFile(t, path("token"), []byte(token))
+	_, hash, _ := strings.Cut(entry, "\n")
+	credentials := "principals:\n  - name: agents\n    tenants: [\"\"]\n    any_owner: true\n    access: read-write\n    tokens:\n" + hash
+	certtest.ReplaceFile(t, path("credentials.yaml"), []byte(credentials))
+
+	config, err := client.TLSFromFiles(path("ca.pem"), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secured := []client.Option{client.WithTLS(config), client.WithTokenSource(client.TokenFromFile(path("token")))}
+	p := newProcess(t)
+	p.options = secured
+	// On every address: what is refused without TLS and credentials.
+	_, port, _ := strings.Cut(p.address, ":")
+	p.start("--listen", "0.0.0.0:"+port, "--tls-cert", pair.Cert, "--tls-key", pair.Key,
+		"--credentials-file", path("credentials.yaml"), "--reload-interval", "10ms", "--log-level", "debug")
+	_, err = p.client().Save(t.Context(), &taskstorev1.SaveRequest{Write: &taskstorev1.SaveRequest_Task{Task: &taskstorev1.Task{
+		Id: "t1", Status: &taskstorev1.TaskStatus{State: taskstorev1.TaskState_TASK_STATE_WORKING},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	tls := []string{"--address", p.address, "--tls-ca", path("ca.pem"), "--timeout", "5s"}
+	ask := func(want int, text string, args ...string) {
+		t.Helper()
+		code, stdout, stderr := command(t, append(args, tls...)...)
+		if code != want || !strings.Contains(stdout+stderr, text) {
+			t.Errorf("%v: exit code %d, %q, %s", args, code, stdout, stderr)
+		}
+	}
+	ask(exitOK, "SERVING", "healthcheck")
+	ask(exitFailed, "CREDENTIALS_MISSING", "get", "t1")
+	ask(exitOK, "working", "get", "t1", "--token-file", path("token"))
+	ask(exitOK, "t1", "list", "--token-file", path("token"))
+	ask(exitFailed, "TENANT_DENIED", "list", "--tenant", "other", "--token-file", path("token"))
+	if code, _, stderr := command(t, "get", "t1", "--address", p.address, "--timeout", "300ms"); code != exitFailed {
+		t.Errorf("without TLS: exit code %d, %s", code, stderr)
+	}
+	t.Setenv("A2A_TASKSTORE_CLIENT_TOKEN_FILE", path("token"))
+	ask(exitOK, "working", "get", "t1")
+
+	// Another token takes the place of the first.
+	_, _, entry = command(t, "token", "new")
+	_, otherHash, _ := strings.Cut(entry, "\n")
+	certtest.ReplaceFile(t, path("credentials.yaml"), []byte(strings.Replace(credentials, hash, otherHash, 1)))
+	health, deadline := healthpb.NewHealthClient(p.client().Conn()), time.Now().Add(20*time.Second)
+	for !strings.Contains(p.log.String(), "credentials replaced") {
+		if time.Now().After(deadline) {
+			t.Fatalf("the new file is not read:\n%s", p.log.String())
+		}
+		if _, err := health.Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(exitFailed, "CREDENTIALS_INVALID", "get", "t1")
+	if code := p.stop(); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+
+	// The secret is nowhere but in its file, and calls are logged with the principal.
+	secret := []byte(strings.TrimSpace(token))
+	if log := p.log.String(); strings.Contains(log, string(secret)) || !strings.Contains(log, `"principal":"agents"`) {
+		t.Errorf("the log:\n%s", log)
+	}
+	err = filepath.WalkDir(p.dataDir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, secret) {
+			t.Errorf("%s holds the token", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
