@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/server/limit"
 )
 
 // The reasons for which a call is refused. They are those of ErrorInfo; their codes are in the server's error table.
@@ -69,6 +70,8 @@ type Grants struct {
 	AnyOwner bool
 	// Write allows to change things; without it, a principal only reads.
 	Write bool
+	// Limits are how much the principal may take of the server.
+	Limits limit.Limits
 }
 
 // Allow returns nil if the grants cover a request with this scope.

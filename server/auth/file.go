@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/a2a-taskstore/taskstore/server/limit"
 )
 
 // credentials is what a credentials file says, for lookups. It does not change.
@@ -33,6 +35,7 @@ type (
 		Tenants      []string          `yaml:"tenants"`
 		AnyOwner     bool              `yaml:"any_owner"`
 		Access       string            `yaml:"access"`
+		Limits       limit.Limits      `yaml:"limits"`
 	}
 	fileToken struct {
 		Hash    string     `yaml:"hash"`
@@ -96,7 +99,7 @@ func checkName(name string) error {
 }
 
 func (c *credentials) add(in *filePrincipal) error {
-	p := &Principal{Name: in.Name, Grants: Grants{Tenants: in.Tenants, AnyOwner: in.AnyOwner}}
+	p := &Principal{Name: in.Name, Grants: Grants{Tenants: in.Tenants, AnyOwner: in.AnyOwner, Limits: in.Limits}}
 	switch in.Access {
 	case "read-only":
 	case "read-write":
@@ -111,6 +114,9 @@ func (c *credentials) add(in *filePrincipal) error {
 		if err := checkTenant(pattern); err != nil {
 			return fmt.Errorf("tenants[%d]: %w", i, err)
 		}
+	}
+	if !in.Limits.Valid() {
+		return errors.New("limits must not be negative")
 	}
 	if len(in.Tokens)+len(in.Certificates) == 0 {
 		return errors.New("there are neither tokens nor certificates")

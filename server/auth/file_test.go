@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/a2a-taskstore/taskstore/server/limit"
 )
 
 func TestParseFile(t *testing.T) {
@@ -25,6 +27,7 @@ principals:
     tenants: ["", team-*]
     any_owner: true
     access: read-write
+    limits: {requests_per_second: 0.5, bytes_per_second: 1000, open_streams: 3, tasks: 4}
   - {name: dashboard@ops, certificates: [{dns: dash}], tenants: ["*"], access: read-only}
 `, first, second))
 	if err != nil {
@@ -37,6 +40,9 @@ principals:
 	p := entry.principal
 	if p.Name != "agents" || !p.AnyOwner || !p.Write || strings.Join(p.Tenants, ",") != ",team-*" {
 		t.Errorf("principal %+v", p)
+	}
+	if want := (limit.Limits{RequestsPerSecond: 0.5, BytesPerSecond: 1000, OpenStreams: 3, Tasks: 4}); p.Limits != want {
+		t.Errorf("limits %+v", p.Limits)
 	}
 	for _, name := range []string{"spiffe://example.org/agent", "dns:agent.example.org"} {
 		if c.identities[name] != p {
@@ -77,6 +83,9 @@ func TestParseFileIsStrict(t *testing.T) {
 		"impossible tenant":      one("name: a", token, `tenants: ["a\0b"]`, "access: read-only"),
 		"no access":              one("name: a", token, `tenants: ["*"]`),
 		"unknown access":         one("name: a", token, `tenants: ["*"]`, "access: write"),
+		"negative limit":         one("name: a", token, rest, "limits: {tasks: -1}"),
+		"no number":              one("name: a", token, rest, "limits: {requests_per_second: .nan}"),
+		"unknown limit":          one("name: a", token, rest, "limits: {requests: 1}"),
 		"no credential":          one("name: a", rest),
 		"a token itself":         one("name: a", "tokens: [{hash: a2ats_xyz}]", rest),
 		"short hash":             one("name: a", `tokens: [{hash: "sha256:abcd"}]`, rest),
