@@ -100,6 +100,9 @@ type Stored struct {
 // GetResult is a task and what the store knows about it.
 type GetResult struct {
 	Stored
+	// Pieces, unless nil, are the encoded task, one behind the other, in the place of Task. They are the store's: nobody may
+	// change them, and they never change.
+	Pieces      [][]byte
 	LastSeq     int64
 	Final       bool
 	FinalSeq    int64
@@ -114,6 +117,8 @@ type GetRequest struct {
 	Key    Key
 	Owner  Owner
 	Extent Extent
+	// InPieces allows the store to answer with GetResult.Pieces, where that spares it a copy.
+	InPieces bool
 }
 
 // Position is a place in the order of a list: behind this row.

@@ -4,9 +4,6 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/encoding"
-	grpcproto "google.golang.org/grpc/encoding/proto"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/a2a-taskstore/taskstore/backend"
@@ -101,35 +98,5 @@ func decode(msg proto.Message, receive func(any) error) error {
 	if req.err != nil {
 		return &invalidError{violations: []violation{{detail: "the request is malformed, or has text that is not UTF-8"}}}
 	}
-	return nil
-}
-
-// codec is gRPC's codec for protobuf, except that a request which does not decode is handed on with its error: gRPC would
-// answer INTERNAL by itself.
-type codec struct {
-	encoding.CodecV2
-	maxBytes int // of a request
-}
-
-// oversize is by how much a request may pass the limit and still be refused with a reason; beyond it, gRPC refuses it as it
-// comes, without one.
-const oversize = 4 << 20
-
-func newCodec(maxBytes int) codec { return codec{encoding.GetCodecV2(grpcproto.Name), maxBytes} }
-
-// Unmarshal decodes data into v.
-func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	req, ok := v.(*request)
-	if !ok {
-		return c.CodecV2.Unmarshal(data, v)
-	}
-	if data.Len() > c.maxBytes {
-		req.err = &backend.Error{
-			Reason: reasonMessageTooLarge, Detail: "the request is larger than a message may be",
-			Meta: map[string]string{"size": itoa(int64(data.Len())), "limit": itoa(int64(c.maxBytes))},
-		}
-		return nil
-	}
-	req.err = c.CodecV2.Unmarshal(data, req.msg)
 	return nil
 }

@@ -7,10 +7,9 @@ import (
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
-	wirev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/wire/v1"
 )
 
-func (s *service) get(ctx context.Context, in *taskstorev1.GetRequest) (*wirev1.GetResponse, error) {
+func (s *service) get(ctx context.Context, in *taskstorev1.GetRequest) (*getReply, error) {
 	v := s.validator()
 	req := v.get(in)
 	if err := v.err(); err != nil {
@@ -25,18 +24,22 @@ func (s *service) get(ctx context.Context, in *taskstorev1.GetRequest) (*wirev1.
 	if err != nil {
 		return nil, err
 	}
-	out := &wirev1.GetResponse{
-		Task: res.Task, Version: res.Version, Owner: res.Owner, LastSeq: res.LastSeq,
-		CreatedAt: stamp(res.CreatedAt), UpdatedAt: stamp(res.UpdatedAt), FinalizedAt: stamp(res.FinalizedAt), Now: stamp(res.Now),
+	reply := &getReply{task: res.Pieces}
+	if res.Pieces == nil {
+		reply.task = [][]byte{res.Task}
 	}
+	out := &reply.rest
+	out.Version, out.Owner, out.LastSeq = res.Version, res.Owner, res.LastSeq
+	out.CreatedAt, out.UpdatedAt, out.FinalizedAt = stamp(res.CreatedAt), stamp(res.UpdatedAt), stamp(res.FinalizedAt)
+	out.Now = stamp(res.Now)
 	if res.Final {
 		out.FinalSeq = &res.FinalSeq
 	}
-	return out, nil
+	return reply, nil
 }
 
 func (v *validator) get(in *taskstorev1.GetRequest) *backend.GetRequest {
-	req := &backend.GetRequest{}
+	req := &backend.GetRequest{InPieces: true}
 	req.Key, req.Owner = v.taskKey(in.GetScope(), in.GetTaskId())
 	req.Extent = backend.Extent{History: v.history(in.HistoryLength), OmitArtifacts: in.GetOmitArtifacts()}
 	switch in.GetView() {

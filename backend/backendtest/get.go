@@ -1,6 +1,8 @@
 package backendtest
 
 import (
+	"bytes"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,6 +66,18 @@ func testExtents(t *testing.T, e *env) {
 					t.Fatalf("%s %+v: %v", m.Id, x, err)
 				}
 				s.equal(decodeTask(t, res.Task), cut(m, x))
+				inPieces, err := s.store.Get(t.Context(), &backend.GetRequest{
+					Key: s.key(m.Id), Owner: s.owner, Extent: x, InPieces: true,
+				})
+				if err != nil {
+					t.Fatalf("%s %+v in pieces: %v", m.Id, x, err)
+				}
+				if inPieces.Pieces != nil {
+					inPieces.Task = slices.Concat(inPieces.Pieces...)
+				}
+				if !bytes.Equal(inPieces.Task, res.Task) || inPieces.Version != res.Version || inPieces.Owner != res.Owner {
+					t.Errorf("%s %+v in pieces: %+v, not %+v", m.Id, x, inPieces, res)
+				}
 				if res.Version == 0 || res.Owner != "owner" || res.CreatedAt.IsZero() || res.UpdatedAt.IsZero() || res.Now.IsZero() {
 					t.Errorf("%s %+v: %+v", m.Id, x, res)
 				}

@@ -48,6 +48,12 @@ func AppendArtifact(dst []byte, a *Artifact) []byte {
 // AppendMessage appends a message, as an entry of a List, to dst.
 func AppendMessage(dst, message []byte) []byte { return appendField(dst, taskHistory, message) }
 
+// AppendMessageTag appends what precedes a message of the size in a List.
+func AppendMessageTag(dst []byte, size int) []byte {
+	dst = protowire.AppendTag(dst, taskHistory, protowire.BytesType)
+	return protowire.AppendVarint(dst, uint64(size))
+}
+
 // SplitArtifacts takes a list of artifacts apart.
 func SplitArtifacts(l List) []Artifact {
 	out := make([]Artifact, 0, l.Count)

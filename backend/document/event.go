@@ -40,17 +40,17 @@ func ParseEvent(b []byte) (Event, error) {
 				return ev, err
 			}
 			ids := eventIDs[e.num]
-			each(e.value, func(id *entry) {
-				if id.typ != protowire.BytesType {
-					return
-				}
-				switch id.num {
-				case ids.task:
+			for inner := e.value; len(inner) > 0; {
+				id := valid(inner)
+				switch {
+				case id.typ != protowire.BytesType:
+				case id.num == ids.task:
 					ev.TaskID = string(id.value)
-				case ids.context:
+				case id.num == ids.context:
 					ev.ContextID = string(id.value)
 				}
-			})
+				inner = inner[len(id.raw):]
+			}
 		}
 		rest = rest[len(e.raw):]
 	}

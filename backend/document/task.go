@@ -134,25 +134,33 @@ func ParseTask(b []byte) (*Task, error) {
 
 // readStatus returns the state and the time of a valid TaskStatus.
 func readStatus(b []byte) (state int32, t Timestamp) {
-	each(b, func(e *entry) {
+	for len(b) > 0 {
+		e := valid(b)
 		switch {
 		case e.num == statusState && e.typ == protowire.VarintType:
 			state = int32(e.n)
 		case e.num == statusTimestamp && e.typ == protowire.BytesType:
 			t, _ = parseTimestamp(e.value, 0)
 		}
-	})
+		b = b[len(e.raw):]
+	}
 	return state, t
+}
+
+// valid returns the first entry of a valid message that is not empty.
+func valid(b []byte) entry {
+	e, err := next(b, 0)
+	if err != nil {
+		panic("document: stored bytes are not a valid message: " + err.Error())
+	}
+	return e
 }
 
 // each calls fn for every entry of a valid message. The entry is fn's until it returns.
 func each(b []byte, fn func(*entry)) {
 	var e entry // one for all, since fn makes it escape
 	for len(b) > 0 {
-		var err *Error
-		if e, err = next(b, 0); err != nil {
-			panic("document: stored bytes are not a valid message: " + err.Error())
-		}
+		e = valid(b)
 		fn(&e)
 		b = b[len(e.raw):]
 	}

@@ -243,19 +243,56 @@ func (v *view) size() int {
 	return size
 }
 
-// appendTo appends the encoded task to dst.
-func (v *view) appendTo(dst []byte) []byte {
-	dst = append(dst, v.head...)
-	dst = append(dst, v.artifacts.whole.Bytes...)
+// walk calls emit with the encoded task, piece by piece. With keep, emit may keep the piece, which never changes; else it has
+// to copy it.
+func (v *view) walk(emit func(piece []byte, keep bool)) {
+	var scratch []byte
+	emit(v.head, true)
+	emit(v.artifacts.whole.Bytes, true)
 	for i := range v.artifacts.items {
 		a := &v.artifacts.items[i]
-		dst = document.AppendArtifactTag(dst, len(a.fields), a.parts.size)
-		dst = append(dst, a.fields...)
-		dst = a.parts.appendTo(dst)
+		scratch = document.AppendArtifactTag(scratch[:0], len(a.fields), a.parts.size)
+		emit(scratch, false)
+		emit(a.fields, true)
+		for _, block := range a.parts.sealed {
+			emit(block, true)
+		}
+		emit(a.parts.tail, true)
 	}
-	dst = append(dst, v.whole.Bytes...)
+	emit(v.whole.Bytes, true)
 	for _, m := range v.messages {
-		dst = document.AppendMessage(dst, m)
+		scratch = document.AppendMessageTag(scratch[:0], len(m))
+		emit(scratch, false)
+		emit(m, true)
 	}
+}
+
+// appendTo appends the encoded task to dst.
+func (v *view) appendTo(dst []byte) []byte {
+	v.walk(func(piece []byte, _ bool) { dst = append(dst, piece...) })
 	return dst
+}
+
+// minPiece is the size in bytes from which a piece is worth more than the copy that it spares.
+const minPiece = 4 << 10
+
+// pieces returns the encoded task as the pieces that the record holds; small ones are copied together.
+func (v *view) pieces() [][]byte {
+	var out [][]byte
+	var small []byte
+	flush := func() {
+		if len(small) > 0 {
+			out, small = append(out, small), nil
+		}
+	}
+	v.walk(func(piece []byte, keep bool) {
+		if !keep || len(piece) < minPiece {
+			small = append(small, piece...)
+			return
+		}
+		flush()
+		out = append(out, piece)
+	})
+	flush()
+	return out
 }

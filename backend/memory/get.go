@@ -16,7 +16,12 @@ func (s *Store) Get(ctx context.Context, req *backend.GetRequest) (backend.GetRe
 	defer sh.leave()
 	at := sh.read(req.Key, req.Extent)
 	result, err := at.row.Result(req.Owner, nil, s.now())
-	if err == nil {
+	switch {
+	case err != nil:
+	case req.InPieces && !req.Extent.StateOnly:
+		at.view.keep(req.Extent.History)
+		result.Version, result.Owner, result.Pieces = at.row.Version, at.row.Owner, at.view.pieces()
+	default:
 		result.Stored = at.stored(req.Key.TaskID, req.Extent)
 	}
 	return result, err

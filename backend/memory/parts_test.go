@@ -36,7 +36,7 @@ func TestRopeIsWhatWasAdded(t *testing.T) {
 		}
 		held = append(held, earlier{r, want})
 		for _, h := range held {
-			if got := h.rope.appendTo(nil); !bytes.Equal(got, h.want) || h.rope.size != len(h.want) {
+			if got := slices.Concat(append(slices.Clone(h.rope.sealed), h.rope.tail)...); !bytes.Equal(got, h.want) || h.rope.size != len(h.want) {
 				t.Fatalf("%d bytes, size %d, want %d bytes", len(got), h.rope.size, len(h.want))
 			}
 		}

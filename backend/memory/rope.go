@@ -41,11 +41,3 @@ func (r *rope) seal(next []byte) {
 	}
 	r.tail = next
 }
-
-// appendTo appends the bytes to dst.
-func (r *rope) appendTo(dst []byte) []byte {
-	for _, block := range r.sealed {
-		dst = append(dst, block...)
-	}
-	return append(dst, r.tail...)
-}

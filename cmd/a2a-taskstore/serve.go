@@ -11,6 +11,7 @@ import (
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/server"
+	"github.com/a2a-taskstore/taskstore/server/gcpace"
 )
 
 type serveCmd struct {
@@ -60,6 +61,7 @@ func (c *serveCmd) Run(e *env) error {
 		}
 	}()
 
+	defer gcpace.Start()()
 	srv := server.New(store, cfg)
 	stopAdmin := serveAdmin(&c.storeFlags, store, log)
 	defer stopAdmin()

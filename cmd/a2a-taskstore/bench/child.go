@@ -16,6 +16,7 @@ import (
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/server"
+	"github.com/a2a-taskstore/taskstore/server/gcpace"
 )
 
 // A child is told what to serve in the first line that it reads, and answers where it serves. Then it answers each
@@ -93,6 +94,7 @@ func startChild(ctx context.Context, config *childConfig) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
+	gcpace.Start() // as serve does, and for the echo, too, so that it is no easier to keep up with
 	c := &served{listener: listener, written: func() int64 { return 0 }, close: func() error { return nil }}
 	if config.Replies != nil {
 		e := newEcho(config.Replies)
