@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"slices"
 
 	"google.golang.org/grpc/encoding"
@@ -42,7 +43,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		return nil
 	}
 	if save, ok := req.msg.(*wirev1.SaveRequest); ok && size >= shareFrom {
-		req.err = unmarshalSharing(data.Materialize(), save)
+		req.err = unmarshalSharing(joined(data), save)
 		return nil
 	}
 	req.err = c.CodecV2.Unmarshal(data, req.msg)
@@ -51,6 +52,15 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 
 // shareFrom is the size in bytes from which copying a task costs more than the care that sharing takes.
 const shareFrom = 16 << 10
+
+// joined copies data into memory of its own. Unlike BufferSlice.Materialize, bytes.Join does not clear it first.
+func joined(data mem.BufferSlice) []byte {
+	chunks := make([][]byte, len(data))
+	for i, chunk := range data {
+		chunks[i] = chunk.ReadOnlyData()
+	}
+	return bytes.Join(chunks, nil)
+}
 
 // unmarshalSharing decodes b, which becomes the memory of the task if that is most of it. A store may keep a payload for as
 // long as it likes, so nothing else may hold on to b: the rest is copied, as proto.Unmarshal does.
