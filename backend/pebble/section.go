@@ -24,6 +24,9 @@ type stripe struct {
 	sem chan struct{} // full: held
 	// latest is the latest write, set before its batch is applied.
 	latest atomic.Pointer[write]
+	// rows are those of the tasks that were written last under the stripe, so that a stream of writes to one task need not
+	// read its row. They are the holder's.
+	rows rowCache
 }
 
 // write is a batch on its way to the disk.
@@ -127,7 +130,7 @@ func (x *section) commit(ctx context.Context, b *pebble.Batch, changed ...backen
 	s := x.s
 	s.commits.Add(1)
 	// Pebble may never return (see fault), so the caller does not go there itself.
-	go func() {
+	s.committers.run(func() {
 		defer s.commits.Done()
 		defer close(w.done)
 		w.err = s.fault.catch(func() error {
@@ -143,9 +146,44 @@ func (x *section) commit(ctx context.Context, b *pebble.Batch, changed ...backen
 		if w.err == nil {
 			s.watchers.Notify(changed...)
 		}
-	}()
+	})
 	return s.await(ctx, w)
 }
+
+// committers are goroutines that commit, kept for the next write: a new one would have to grow its stack into Pebble's depth
+// each time, at a sixth of the cost of the write. There are as many as have run at once; those beyond maxIdle end when idle.
+type committers struct {
+	work chan func()
+	idle atomic.Int32
+}
+
+const maxIdle = 64
+
+func newCommitters() committers { return committers{work: make(chan func())} }
+
+// run calls fn on a goroutine of its own.
+func (c *committers) run(fn func()) {
+	select {
+	case c.work <- fn:
+	default:
+		go c.loop(fn)
+	}
+}
+
+func (c *committers) loop(fn func()) {
+	for fn != nil {
+		fn()
+		if c.idle.Add(1) > maxIdle {
+			c.idle.Add(-1)
+			return
+		}
+		fn = <-c.work // nil once it is closed
+		c.idle.Add(-1)
+	}
+}
+
+// close ends the goroutines; nobody calls run any more.
+func (c *committers) close() { close(c.work) }
 
 // await returns when the write is durable, or has failed.
 func (s *Store) await(ctx context.Context, w *write) error {

@@ -68,6 +68,8 @@ type Store struct {
 	closed  bool
 	calls   sync.WaitGroup
 	commits sync.WaitGroup
+
+	committers committers
 }
 
 var _ backend.Store = (*Store)(nil)
@@ -87,6 +89,7 @@ func Open(c Config) (*Store, error) {
 	s := &Store{
 		gate: newGate(c.FS, c.Dir, f), fault: f, limits: c.Limits, now: c.Now,
 		seed: maphash.MakeSeed(), stripes: newStripes(),
+		committers: newCommitters(),
 	}
 	if err := s.open(&c); err != nil {
 		return nil, fmt.Errorf("open %s: %w", c.Dir, err)
@@ -171,6 +174,7 @@ func (s *Store) Close() error {
 	err := s.fault.run(func() error {
 		s.calls.Wait()
 		s.commits.Wait() // of callers that did not wait for them
+		s.committers.close()
 		return s.db.Close()
 	})
 	if s.fault.get() != nil {

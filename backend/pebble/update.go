@@ -11,7 +11,9 @@ import (
 type update struct {
 	s   *Store
 	key backend.Key
-	rec *record // as it is stored
+	rec *record // as it is stored; not to be changed
+	// next is the record as the batch leaves it; nil if there is none.
+	next *record
 	// claimKey and claim are the claim that the write carries, if it carries one that has a record.
 	claimKey backend.ClaimKey
 	claim    *backend.Claim
@@ -40,8 +42,11 @@ func (s *Store) update(
 		return err
 	}
 	defer x.end()
-	if u.rec, err = s.getRecord(s.db, key); err != nil {
-		return x.refuse(ctx, err)
+	rows := &s.stripes[stripe].rows
+	if u.rec = rows.get(key); u.rec == nil {
+		if u.rec, err = s.getRecord(s.db, key); err != nil {
+			return x.refuse(ctx, err)
+		}
 	}
 	if ref != nil {
 		if u.claim, err = s.getClaim(u.claimKey); err != nil {
@@ -51,13 +56,14 @@ func (s *Store) update(
 	if err := fn(u); err != nil || u.b == nil {
 		return x.refuse(ctx, err)
 	}
+	rows.set(key, u.next)
 	return x.commit(ctx, u.b, key)
 }
 
 // put puts the row, and what goes with every write of it, into the batch.
 func (u *update) put(row *backend.Row, l layout, events []backend.Event, claim *backend.Claim) error {
-	next := record{Row: *row, layout: l}
-	if err := u.b.Set(rowKey(u.key), appendRecord(nil, &next), nil); err != nil {
+	u.next = &record{Row: *row, layout: l}
+	if err := u.b.Set(rowKey(u.key), appendRecord(nil, u.next), nil); err != nil {
 		return err
 	}
 	if err := moveIndex(u.b, u.key, &u.rec.Row, row); err != nil {
