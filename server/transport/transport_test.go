@@ -27,6 +27,7 @@ type fixture struct {
 	serverCA, clientCA *certtest.Authority
 	pair               certtest.Pair
 	caFile             string
+	credentials        credentials.TransportCredentials
 	log                bytes.Buffer
 }
 
@@ -45,6 +46,7 @@ func newFixture(t *testing.T, cfg Config) *fixture {
 	if f.TLS, err = Open(cfg); err != nil {
 		t.Fatal(err)
 	}
+	f.credentials = f.Credentials()
 	return f
 }
 
@@ -72,7 +74,7 @@ func (f *fixture) connect(t *testing.T, change func(*tls.Config)) (server net.Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, info, err := f.Credentials().ServerHandshake(accepted)
+	server, info, err := f.credentials.ServerHandshake(accepted)
 	if err = errors.Join(err, <-shaken); err != nil {
 		_, _ = accepted.Close(), raw.Close()
 		return nil, nil, nil, err
