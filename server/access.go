@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/proto"
 
 	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
 	"github.com/a2a-taskstore/taskstore/server/auth"
@@ -37,6 +38,38 @@ func (s *service) authorize(ctx context.Context, access auth.Access, scope *task
 		return auth.ErrMissing
 	}
 	return c.session.Authorize(access, scope.GetTenant(), scope != nil && scope.Owner != nil)
+}
+
+// enter decides whether a request that was decoded is handled: whether it is allowed, and within the limits.
+func (s *service) enter(ctx context.Context, access auth.Access, scope *taskstorev1.Scope, size int, stream bool) error {
+	if err := s.authorize(ctx, access, scope); err != nil {
+		return err
+	}
+	return s.admit.received(callOf(ctx), scope.GetTenant(), size, stream)
+}
+
+// leave returns a response as it is sent.
+func (s *service) leave(ctx context.Context, resp any) any {
+	c := callOf(ctx)
+	if c.metered() {
+		s.admit.moved(c, sizeOf(resp))
+	}
+	if c.response != nil {
+		return &heldMessage{resp, c.response}
+	}
+	return resp
+}
+
+// sizeOf returns the size of a response in bytes, give or take what is beside its payloads.
+func sizeOf(resp any) int {
+	switch r := resp.(type) {
+	case *getReply:
+		return r.weight()
+	case proto.Message:
+		return proto.Size(r)
+	default:
+		return 0
+	}
 }
 
 // whileAllowed returns a context for what takes long in a unary call. It ends, with the reason as its cause, when the call is

@@ -11,7 +11,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/server/auth"
+	"github.com/a2a-taskstore/taskstore/server/limit"
 )
 
 // call is an RPC while it runs: its context, and what the steps around its handler share. All of it belongs to the goroutine
@@ -23,6 +25,31 @@ type call struct {
 	id     string
 	// session is of the principal that makes the call; nil for calls that are open to everybody.
 	session *auth.Session
+	held
+}
+
+// held is what a call has taken, and admission.leave gives back.
+type held struct {
+	slot         bool  // one of the calls
+	streams      bool  // one of the streams
+	bytes        int64 // of the request
+	onConn       *limit.Conn
+	releases     []func()
+	response     *limit.Held // of a large response; gRPC releases it
+	tenant       string
+	tenantLimits limit.Limits
+	// own is set if the deadline is the server's: then there is none to the store, which treats callers without a deadline as
+	// it sees fit. cancel ends the context that has it.
+	own    bool
+	cancel context.CancelFunc
+}
+
+// Deadline is the caller's, or that of the longest a call may take.
+func (c *call) Deadline() (time.Time, bool) {
+	if c.own {
+		return time.Time{}, false
+	}
+	return c.Context.Deadline()
 }
 
 type callKey struct{}
@@ -38,6 +65,12 @@ func (c *call) Value(key any) any {
 		}
 	}
 	return c.Context.Value(key)
+}
+
+// callOf returns the call whose context this is.
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
 }
 
 // requestIDHeader is the metadata key by which a call is found in the log. A caller may choose the id; that of a call that
@@ -70,8 +103,8 @@ func (c *call) log(logger *slog.Logger, err *statusError) {
 		code = err.status.Code()
 	}
 	level := logLevel(code)
-	if err != nil && isDraining(err) {
-		level = slog.LevelDebug // of every open reader
+	if err != nil && quiet(backend.ReasonOf(err)) {
+		level = slog.LevelDebug
 	}
 	if !logger.Enabled(c, level) {
 		return
@@ -95,6 +128,12 @@ func (c *call) log(logger *slog.Logger, err *statusError) {
 		}
 	}
 	logger.LogAttrs(c, level, "call", attrs...)
+}
+
+// quiet reports whether failures come by the thousand, and are said once for all elsewhere: those of every open reader, and
+// those of limits.
+func quiet(reason backend.Reason) bool {
+	return reason == reasonDraining || reason == reasonConnectionAge || limit.Refused(reason)
 }
 
 // logLevel keeps what callers cause and expect, such as conflicts, out of an ordinary log.

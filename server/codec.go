@@ -42,6 +42,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		}
 		return nil
 	}
+	req.size = size
 	if save, ok := req.msg.(*wirev1.SaveRequest); ok && size >= shareFrom {
 		req.err = unmarshalSharing(joined(data), save)
 		return nil
@@ -101,16 +102,25 @@ type getReply struct {
 	task [][]byte
 }
 
+// weight is the size of the task, in bytes.
+func (r *getReply) weight() int {
+	size := 0
+	for _, piece := range r.task {
+		size += len(piece)
+	}
+	return size
+}
+
 // Marshal encodes v.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if m, ok := v.(*heldMessage); ok {
+		return m.encode(c)
+	}
 	reply, ok := v.(*getReply)
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	size := 0
-	for _, piece := range reply.task {
-		size += len(piece)
-	}
+	size := reply.weight()
 	if size < shareFrom {
 		reply.rest.Task = slices.Concat(reply.task...)
 		return c.CodecV2.Marshal(&reply.rest)

@@ -21,6 +21,9 @@ type Config struct {
 	// 0: 16,384.
 	MaxConcurrentStreams uint32
 
+	// Limits bound what the server has in hand.
+	Limits Limits
+
 	// TLS secures connections, except those over unix sockets. nil: plain text.
 	TLS *transport.TLS
 	// Auth says who may do what. nil: whoever can connect may do everything.
@@ -74,6 +77,7 @@ func (c Config) withDefaults() Config {
 	if c.MaxConcurrentStreams == 0 {
 		c.MaxConcurrentStreams = 16 << 10
 	}
+	c.Limits = c.Limits.withDefaults()
 	if c.SweepInterval == 0 {
 		c.SweepInterval = time.Minute
 	}

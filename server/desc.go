@@ -49,13 +49,19 @@ func unary[T any, Req message[T], Resp any](name string, access auth.Access, cal
 	handle := func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		handler := func(ctx context.Context, _ any) (any, error) {
 			req := Req(new(T))
-			if err := decode(req, dec); err != nil {
+			size, err := decode(req, dec)
+			if err != nil {
 				return nil, err
 			}
-			if err := srv.(*service).authorize(ctx, access, req.GetScope()); err != nil {
+			s := srv.(*service)
+			if err := s.enter(ctx, access, req.GetScope(), size, false); err != nil {
 				return nil, err
 			}
-			return call(srv.(*service), ctx, req)
+			resp, err := call(s, ctx, req)
+			if err != nil {
+				return nil, err
+			}
+			return s.leave(ctx, resp), nil
 		}
 		if interceptor == nil {
 			return handler(ctx, nil)
@@ -69,34 +75,37 @@ func unary[T any, Req message[T], Resp any](name string, access auth.Access, cal
 func serverStream[T any, Req message[T]](name string, access auth.Access, call func(*service, Req, grpc.ServerStream) error) grpc.StreamDesc {
 	handle := func(srv any, stream grpc.ServerStream) error {
 		req := Req(new(T))
-		if err := decode(req, stream.RecvMsg); err != nil {
+		size, err := decode(req, stream.RecvMsg)
+		if err != nil {
 			return err
 		}
-		if err := srv.(*service).authorize(stream.Context(), access, req.GetScope()); err != nil {
+		s := srv.(*service)
+		if err := s.enter(stream.Context(), access, req.GetScope(), size, true); err != nil {
 			return err
 		}
-		return call(srv.(*service), req, stream)
+		return call(s, req, stream)
 	}
 	return grpc.StreamDesc{StreamName: name, Handler: handle, ServerStreams: true}
 }
 
 // request is what the codec decodes a request of this service into.
 type request struct {
-	msg proto.Message
-	err error
+	msg  proto.Message
+	size int
+	err  error
 }
 
-// decode receives one request.
-func decode(msg proto.Message, receive func(any) error) error {
+// decode receives one request, and returns its size.
+func decode(msg proto.Message, receive func(any) error) (int, error) {
 	req := &request{msg: msg}
 	if err := receive(req); err != nil {
-		return err
+		return 0, err
 	}
 	if backend.ReasonOf(req.err) != "" {
-		return req.err
+		return 0, req.err
 	}
 	if req.err != nil {
-		return &invalidError{violations: []violation{{detail: "the request is malformed, or has text that is not UTF-8"}}}
+		return 0, &invalidError{violations: []violation{{detail: "the request is malformed, or has text that is not UTF-8"}}}
 	}
-	return nil
+	return req.size, nil
 }

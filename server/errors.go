@@ -15,6 +15,7 @@ import (
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/server/auth"
+	"github.com/a2a-taskstore/taskstore/server/limit"
 )
 
 // errorDomain is the domain of every ErrorInfo.
@@ -24,6 +25,8 @@ const errorDomain = "a2ataskstore"
 const (
 	// reasonDraining: the server is being shut down. Metadata: last_seq, where a stream of events ended.
 	reasonDraining backend.Reason = "DRAINING"
+	// reasonConnectionAge: the connection has come of age, and a stream on it ends. Metadata: last_seq.
+	reasonConnectionAge backend.Reason = "CONNECTION_AGE"
 	// reasonEventTooLarge: an event would not fit a message when it is read. Metadata: size, limit.
 	reasonEventTooLarge backend.Reason = "EVENT_TOO_LARGE"
 	// reasonMessageTooLarge: the request is larger than the server takes. Metadata: size, limit.
@@ -61,6 +64,12 @@ var errorCodes = map[backend.Reason]codes.Code{
 	auth.ErrTenant:        codes.PermissionDenied,
 	auth.ErrOwnerUnset:    codes.PermissionDenied,
 	auth.ErrReadOnly:      codes.PermissionDenied,
+	reasonConnectionAge:   codes.Unavailable,
+	limit.ErrOverloaded:   codes.ResourceExhausted,
+	limit.ErrRate:         codes.ResourceExhausted,
+	limit.ErrStreams:      codes.ResourceExhausted,
+	limit.ErrTasks:        codes.ResourceExhausted,
+	limit.ErrStalled:      codes.ResourceExhausted,
 	reasonDraining:        codes.Unavailable,
 	reasonEventTooLarge:   codes.ResourceExhausted,
 	reasonMessageTooLarge: codes.ResourceExhausted,
@@ -69,6 +78,15 @@ var errorCodes = map[backend.Reason]codes.Code{
 // errDraining says that the server goes away; lastSeq is where a reader of events may go on, negative for others.
 func errDraining(lastSeq int64) error {
 	err := &backend.Error{Reason: reasonDraining, Detail: "the server is shutting down"}
+	if lastSeq >= 0 {
+		err.Meta = map[string]string{"last_seq": itoa(lastSeq)}
+	}
+	return err
+}
+
+// errConnectionAge says that a stream must go on elsewhere; lastSeq is as in errDraining.
+func errConnectionAge(lastSeq int64) error {
+	err := &backend.Error{Reason: reasonConnectionAge, Detail: "the connection has come of age, open the stream again"}
 	if lastSeq >= 0 {
 		err.Meta = map[string]string{"last_seq": itoa(lastSeq)}
 	}
@@ -90,7 +108,7 @@ func (e *statusError) Unwrap() error              { return e.cause }
 // toStatus gives err the status that a caller sees. Of errors that it does not know, only the log hears.
 func toStatus(err error) *statusError {
 	if bad, ok := errors.AsType[*invalidError](err); ok {
-		return &statusError{newStatus(backend.ErrInvalid, bad.Error(), nil, bad.violations), nil}
+		return &statusError{newStatus(backend.ErrInvalid, bad.Error(), nil, bad.violations, 0), nil}
 	}
 	if reason := backend.ReasonOf(err); reason != "" {
 		return &statusError{reasonStatus(reason, err), err}
@@ -107,6 +125,17 @@ func toStatus(err error) *statusError {
 	return &statusError{status.New(codes.Internal, "internal error"), err}
 }
 
+// retryAfter is when a caller may try again what failed; 0: trying again does not help by itself.
+func retryAfter(reason backend.Reason, err error) time.Duration {
+	if refusal, ok := errors.AsType[*limit.Refusal](err); ok {
+		return refusal.RetryAfter
+	}
+	if errorCodes[reason] == codes.Unavailable && reason != backend.ErrBroken { // whose end an operator has to bring about
+		return retryDelay
+	}
+	return 0
+}
+
 func reasonStatus(reason backend.Reason, err error) *status.Status {
 	e, ok := errors.AsType[*backend.Error](err)
 	if !ok {
@@ -116,7 +145,7 @@ func reasonStatus(reason backend.Reason, err error) *status.Status {
 	if reason == backend.ErrInvalid {
 		violations = []violation{{e.Field, e.Detail}}
 	}
-	return newStatus(reason, e.Error(), e.Meta, violations)
+	return newStatus(reason, e.Error(), e.Meta, violations, retryAfter(reason, err))
 }
 
 // Bounds that keep a status below 2 KiB, so that it fits the headers that carry it. maxViolations is also how many a
@@ -128,7 +157,7 @@ const (
 	maxViolations = 8
 )
 
-func newStatus(reason backend.Reason, text string, meta map[string]string, violations []violation) *status.Status {
+func newStatus(reason backend.Reason, text string, meta map[string]string, violations []violation, retry time.Duration) *status.Status {
 	code, ok := errorCodes[reason]
 	if !ok {
 		code = codes.Internal
@@ -147,8 +176,8 @@ func newStatus(reason backend.Reason, text string, meta map[string]string, viola
 		}
 		details = append(details, bad)
 	}
-	if code == codes.Unavailable && reason != backend.ErrBroken { // whose end an operator has to bring about
-		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryDelay)})
+	if retry > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retry)})
 	}
 	st := status.New(code, clip(text, maxText))
 	for n := len(details); n > 0; n-- {

@@ -21,6 +21,7 @@ import (
 	"github.com/a2a-taskstore/taskstore/client"
 	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
 	"github.com/a2a-taskstore/taskstore/server/auth"
+	"github.com/a2a-taskstore/taskstore/server/limit"
 )
 
 // failingStore answers every Get with an error.
@@ -62,6 +63,12 @@ func TestErrorTable(t *testing.T) {
 		backend.ErrUnavailable:       {codes.Unavailable, client.ErrUnavailable},
 		backend.ErrBroken:            {codes.Unavailable, client.ErrUnavailable},
 		reasonDraining:               {codes.Unavailable, client.ErrUnavailable},
+		reasonConnectionAge:          {codes.Unavailable, client.ErrUnavailable},
+		limit.ErrOverloaded:          {codes.ResourceExhausted, client.ErrResourceExhausted},
+		limit.ErrRate:                {codes.ResourceExhausted, client.ErrResourceExhausted},
+		limit.ErrStreams:             {codes.ResourceExhausted, client.ErrResourceExhausted},
+		limit.ErrTasks:               {codes.ResourceExhausted, client.ErrResourceExhausted},
+		limit.ErrStalled:             {codes.ResourceExhausted, client.ErrResourceExhausted},
 		auth.ErrMissing:              {codes.Unauthenticated, client.ErrUnauthenticated},
 		auth.ErrInvalid:              {codes.Unauthenticated, client.ErrUnauthenticated},
 		auth.ErrExpired:              {codes.Unauthenticated, client.ErrUnauthenticated},

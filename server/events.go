@@ -2,9 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/backend/document"
@@ -14,8 +14,8 @@ import (
 	"github.com/a2a-taskstore/taskstore/server/follow"
 )
 
-// A frame of events is smaller than it may be: a reader that does not take its frames holds two of them, and larger ones are
-// not faster.
+// A frame of events is smaller than it may be: a reader that does not take its frames holds one, and larger ones are not
+// faster.
 const (
 	frameBytes  = 512 << 10
 	frameEvents = 512
@@ -68,20 +68,22 @@ func (s *service) readEvents(in *taskstorev1.ReadEventsRequest, stream grpc.Serv
 		return err
 	}
 	ctx := stream.Context()
-	reason, at, err := s.reader.Read(ctx, req, frames{stream})
+	out := &frames{stream: stream, call: callOf(ctx), admit: s.admit}
+	defer out.close()
+	reason, at, err := s.reader.Read(ctx, req, out)
 	if err != nil {
 		switch cause := context.Cause(ctx); {
 		case ctx.Err() == nil:
 		case isDraining(cause):
 			return errDraining(at)
+		case errors.Is(cause, reasonConnectionAge):
+			return errConnectionAge(at)
 		case auth.Refused(cause):
 			return cause
 		}
 		return err
 	}
-	return stream.SendMsg(&wirev1.ReadEventsResponse{Frame: &wirev1.ReadEventsResponse_End{
-		End: &taskstorev1.EndFrame{Reason: endReasons[reason], LastSeq: at},
-	}})
+	return out.end(reason, at)
 }
 
 var endReasons = map[follow.Reason]taskstorev1.EndReason{
@@ -121,40 +123,4 @@ func (v *validator) readEvents(in *taskstorev1.ReadEventsRequest) *follow.Reques
 		v.fail("limit", "goes with until HEAD only")
 	}
 	return req
-}
-
-// frames sends what is read as the frames of a stream.
-type frames struct{ stream grpc.ServerStream }
-
-// Opened sends the first frame.
-func (f frames) Opened(log backend.LogInfo, task *backend.Stored) error {
-	opened := &wirev1.OpenedFrame{EarliestSeq: log.FirstSeq, LastSeq: log.LastSeq}
-	if log.Final {
-		opened.FinalSeq = &log.FinalSeq
-	}
-	if task != nil {
-		opened.Task = storedTask(task)
-	}
-	return f.stream.SendMsg(&wirev1.ReadEventsResponse{Frame: &wirev1.ReadEventsResponse_Opened{Opened: opened}})
-}
-
-// Events sends a frame of events. It is encoded before it is sent, so that a reader that stalls holds one copy of it.
-func (f frames) Events(events []backend.Event) error {
-	frame := &grpc.PreparedMsg{}
-	if err := frame.Encode(f.stream, eventsFrame(events)); err != nil {
-		return err
-	}
-	clear(events)
-	return f.stream.SendMsg(frame)
-}
-
-func eventsFrame(events []backend.Event) *wirev1.ReadEventsResponse {
-	out := make([]*wirev1.LogEvent, len(events))
-	for i := range events {
-		e := &events[i]
-		out[i] = &wirev1.LogEvent{
-			Seq: e.Seq, Version: e.Version, Event: e.Bytes, Origin: e.Origin, CreatedAt: timestamppb.New(e.CreatedAt),
-		}
-	}
-	return &wirev1.ReadEventsResponse{Frame: &wirev1.ReadEventsResponse_Events{Events: &wirev1.EventsFrame{Events: out}}}
 }

@@ -16,6 +16,9 @@ func (s *service) get(ctx context.Context, in *taskstorev1.GetRequest) (*getRepl
 		return nil, err
 	}
 	if w := in.GetWait(); w != nil {
+		if err := s.admit.wait(callOf(ctx)); err != nil {
+			return nil, err
+		}
 		if err := s.await(ctx, req, w.GetNewerThan(), w.GetTimeout().AsDuration()); err != nil {
 			return nil, err
 		}
@@ -27,6 +30,9 @@ func (s *service) get(ctx context.Context, in *taskstorev1.GetRequest) (*getRepl
 	reply := &getReply{task: res.Pieces}
 	if res.Pieces == nil {
 		reply.task = [][]byte{res.Task}
+	}
+	if err := s.admit.respond(callOf(ctx), reply.weight()); err != nil {
+		return nil, err
 	}
 	out := &reply.rest
 	out.Version, out.Owner, out.LastSeq = res.Version, res.Owner, res.LastSeq

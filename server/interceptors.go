@@ -9,6 +9,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/server/limit"
 )
 
 // What happens around every call, of this service and of those beside it, is one interceptor, not a chain: each link of a
@@ -22,11 +25,12 @@ func (s *Server) aroundUnary(ctx context.Context, req any, info *grpc.UnaryServe
 		if p := recover(); p != nil {
 			err = panicked(p)
 		}
+		s.admit.leave(c)
 		if err = s.end(c, err); err != nil {
 			resp = nil
 		}
 	}()
-	if err := s.begin(c); err != nil {
+	if err := s.begin(c, s.admit.unary); err != nil {
 		return nil, err
 	}
 	return handler(c, req)
@@ -43,10 +47,15 @@ func (s *Server) aroundStream(srv any, stream grpc.ServerStream, info *grpc.Stre
 		if p := recover(); p != nil {
 			err = panicked(p)
 		}
+		s.admit.leave(c)
 		err = s.end(c, err)
 	}()
-	if err := s.begin(c); err != nil {
+	if err := s.begin(c, s.admit.stream); err != nil {
 		return err
+	}
+	if end, ok := s.admit.outlive(c); ok {
+		timer := time.AfterFunc(time.Until(end), func() { cancel(errConnectionAge(-1)) })
+		defer timer.Stop()
 	}
 	if c.session != nil {
 		defer c.session.Watch(cancel)()
@@ -75,11 +84,17 @@ func (s *endableStream) RecvMsg(m any) error {
 }
 
 // begin decides whether a call may run. It refuses what begins once the server ends its streams; what runs goes on to its end.
-func (s *Server) begin(c *call) error {
+func (s *Server) begin(c *call, admit func(*call) error) error {
 	if s.draining.Err() != nil && s.refuses(c.method) {
 		return errDraining(-1)
 	}
-	return s.authenticate(c)
+	if err := s.authenticate(c); err != nil {
+		return err
+	}
+	if err := admit(c); err != nil {
+		return err
+	}
+	return s.admit.authenticated(c)
 }
 
 // refuses reports whether a drain concerns a method: health checks are answered to the end.
@@ -94,6 +109,9 @@ func (s *Server) end(c *call, err error) error {
 		return nil
 	}
 	st := toStatus(err)
+	if limit.Refused(backend.ReasonOf(st)) {
+		s.admit.note()
+	}
 	// Fails only where the stream is gone, and then nobody reads it.
 	_ = grpc.SetTrailer(c, metadata.Pairs(requestIDHeader, c.requestID()))
 	c.log(s.cfg.Logger, st)

@@ -23,6 +23,13 @@ func (s *service) list(ctx context.Context, in *taskstorev1.ListRequest) (*wirev
 	if err != nil {
 		return nil, err
 	}
+	weight := 0
+	for i := range res.Rows {
+		weight += len(res.Rows[i].Task)
+	}
+	if err := s.admit.respond(callOf(ctx), weight); err != nil {
+		return nil, err
+	}
 	out := &wirev1.ListResponse{
 		Tasks:     make([]*wirev1.StoredTask, len(res.Rows)),
 		PageSize:  int32(req.Size),

@@ -18,9 +18,16 @@ func (s *service) save(ctx context.Context, in *wirev1.SaveRequest) (*taskstorev
 	if err := v.err(); err != nil {
 		return nil, err
 	}
+	inserted, err := s.quotas.mayInsert(ctx, callOf(ctx), req)
+	if err != nil {
+		return nil, err
+	}
 	res, err := s.store.Save(ctx, req)
 	if err != nil {
 		return nil, err
+	}
+	if !res.Replayed && (res.Version == 1 || req.Pre.Condition == backend.Absent) {
+		inserted()
 	}
 	return &taskstorev1.SaveResponse{
 		Version: res.Version, Seq: res.Seq, UpdatedAt: timestamppb.New(res.UpdatedAt), Replayed: res.Replayed,

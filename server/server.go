@@ -30,6 +30,7 @@ type Server struct {
 	grpc   *grpc.Server
 	health *health.Server
 	hub    *follow.Hub
+	admit  *admission
 
 	// draining ends when streams, and calls that wait, must end.
 	draining context.Context
@@ -53,6 +54,7 @@ const streamWorkers = 64
 // Server that is not used any more must be shut down in any case.
 func New(store backend.Store, cfg Config) *Server {
 	s := &Server{cfg: cfg.withDefaults(), store: store, health: health.NewServer()}
+	s.admit = newAdmission(&s.cfg)
 	s.draining, s.drain = context.WithCancelCause(context.Background())
 	s.background, s.stopBackground = context.WithCancel(context.Background())
 	s.hub = follow.NewHub(store, func(err error) {
@@ -69,7 +71,12 @@ func New(store backend.Store, cfg Config) *Server {
 		// What is sent is bounded by what was accepted; a size that was lowered since then must not hide it.
 		grpc.MaxRecvMsgSize(s.cfg.MaxMessageBytes+oversize),
 		grpc.MaxConcurrentStreams(s.cfg.MaxConcurrentStreams),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: 30 * time.Second, Timeout: 10 * time.Second,
+			MaxConnectionAge: s.cfg.Limits.ConnectionAge, MaxConnectionAgeGrace: s.cfg.Limits.ConnectionAgeGrace,
+		}),
 		// Clients that ping more often than the default of 5 minutes are cut off by gRPC. Common clients ping every 10 to 60 s,
 		// also when idle.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -84,6 +91,8 @@ func New(store backend.Store, cfg Config) *Server {
 		retention:  s.cfg.Retention,
 		maxPayload: maxPayload,
 		guarded:    s.cfg.Auth != nil,
+		admit:      s.admit,
+		quotas:     newQuotas(store),
 		draining:   s.draining.Done(),
 	})
 	s.setServing(false)
@@ -101,7 +110,7 @@ func (s *Server) Serve(listeners ...net.Listener) error {
 	s.start()
 	results := make(chan error, len(listeners))
 	for _, lis := range listeners {
-		go func() { results <- s.grpc.Serve(lis) }()
+		go func() { results <- s.grpc.Serve(s.admit.listener(lis)) }()
 	}
 	var first error
 	for range listeners {

@@ -24,6 +24,8 @@ type service struct {
 	maxPayload int64
 	// guarded says that callers are principals, and may do what their grants say.
 	guarded bool
+	admit   *admission
+	quotas  *quotas
 	// draining is closed when calls that wait must end.
 	draining <-chan struct{}
 }

@@ -22,6 +22,7 @@ type serveCmd struct {
 	accessFlags    `group:"Access"`
 	storeFlags     `group:"Storage"`
 	retentionFlags `group:"Retention"`
+	limitFlags     `group:"Limits"`
 	logFlags       `group:"Log"`
 
 	SweepInterval time.Duration `help:"How often expired tasks, logs and keys are looked for." default:"1m" group:"Retention"`
@@ -41,6 +42,7 @@ func (c *serveCmd) Run(e *env) error {
 		Retention:       c.retention(),
 		SweepInterval:   c.SweepInterval,
 		DrainDelay:      c.DrainDelay,
+		Limits:          c.limitFlags.limits(),
 	}
 	if err := c.accessFlags.apply(&cfg); err != nil {
 		return err
@@ -116,6 +118,9 @@ func (c *serveCmd) check() error {
 	}
 	if c.MaxMessageBytes < minMessageBytes || c.MaxMessageBytes > maxMessageBytes {
 		return usagef("--max-message-bytes must be from %s to %s", byteSize(minMessageBytes), byteSize(maxMessageBytes))
+	}
+	if err := c.limitFlags.check(c.MaxMessageBytes); err != nil {
+		return err
 	}
 	return c.retentionFlags.check()
 }

@@ -87,8 +87,11 @@ func (g *Grants) Allow(access Access, tenant string, ownerSet bool) error {
 	return nil
 }
 
-func (g *Grants) hasTenant(tenant string) bool {
-	for _, pattern := range g.Tenants {
+func (g *Grants) hasTenant(tenant string) bool { return matches(g.Tenants, tenant) }
+
+// matches reports whether one of the patterns is of the tenant.
+func matches(patterns []string, tenant string) bool {
+	for _, pattern := range patterns {
 		if prefix, ok := strings.CutSuffix(pattern, "*"); ok && strings.HasPrefix(tenant, prefix) || pattern == tenant {
 			return true
 		}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/a2a-taskstore/taskstore/server/limit"
 	"github.com/a2a-taskstore/taskstore/server/reload"
 	"github.com/a2a-taskstore/taskstore/server/transport"
 )
@@ -162,6 +163,11 @@ func (a *Authenticator) Refresh() {
 	}
 	// Whether or not the file has changed: credentials expire, and a client CA may have been replaced.
 	a.sweep()
+}
+
+// TenantLimits are those of a tenant.
+func (a *Authenticator) TenantLimits(tenant string) limit.Limits {
+	return a.file.Load().limitsOf(tenant)
 }
 
 // Principals is how many principals the file names.

@@ -20,13 +20,20 @@ type credentials struct {
 	tokens     tokens
 	identities map[string]*Principal // by the names that package transport gives the names in certificates
 	principals int
+	tenants    []fileTenants
 }
 
 // The file, in YAML, and so in JSON if one likes. What it does not know is an error: a grant that is misspelled must not be a
 // grant that is left out.
 type (
 	file struct {
-		Principals []filePrincipal `yaml:"principals"`
+		Principals   []filePrincipal `yaml:"principals"`
+		TenantLimits []fileTenants   `yaml:"tenant_limits"`
+	}
+	// fileTenants are the limits of each of the tenants that a pattern is of; the first pattern that fits counts.
+	fileTenants struct {
+		Tenants []string     `yaml:"tenants"`
+		Limits  limit.Limits `yaml:"limits"`
 	}
 	filePrincipal struct {
 		Name         string            `yaml:"name"`
@@ -83,6 +90,12 @@ func parseFile(b []byte) (*credentials, error) {
 		}
 	}
 	c.principals = len(names)
+	for i, t := range f.TenantLimits {
+		if err := t.check(); err != nil {
+			return nil, fmt.Errorf("tenant_limits[%d]: %w", i, err)
+		}
+	}
+	c.tenants = f.TenantLimits
 	return c, nil
 }
 
@@ -96,6 +109,33 @@ func checkName(name string) error {
 		return errors.New(`a name is of A-Z, a-z, 0-9 and "._@/-"`)
 	}
 	return nil
+}
+
+func (t *fileTenants) check() error {
+	if len(t.Tenants) == 0 {
+		return errors.New("tenants is empty")
+	}
+	for i, pattern := range t.Tenants {
+		if err := checkTenant(pattern); err != nil {
+			return fmt.Errorf("tenants[%d]: %w", i, err)
+		}
+	}
+	if !t.Limits.Valid() {
+		return errNegative
+	}
+	return nil
+}
+
+var errNegative = errors.New("limits must not be negative")
+
+// limitsOf returns the limits of a tenant.
+func (c *credentials) limitsOf(tenant string) limit.Limits {
+	for i := range c.tenants {
+		if matches(c.tenants[i].Tenants, tenant) {
+			return c.tenants[i].Limits
+		}
+	}
+	return limit.Limits{}
 }
 
 func (c *credentials) add(in *filePrincipal) error {
@@ -116,7 +156,7 @@ func (c *credentials) add(in *filePrincipal) error {
 		}
 	}
 	if !in.Limits.Valid() {
-		return errors.New("limits must not be negative")
+		return errNegative
 	}
 	if len(in.Tokens)+len(in.Certificates) == 0 {
 		return errors.New("there are neither tokens nor certificates")

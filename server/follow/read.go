@@ -55,8 +55,15 @@ const (
 	AtFinal
 )
 
-// Sink takes what is read. An error from it ends the read.
+// ErrAgain is what a Sink returns that has no room now for what it was given: the same is read again, once it is Ready.
+var ErrAgain = errors.New("no room now")
+
+// Sink takes what is read. An error from it ends the read, except ErrAgain.
 type Sink interface {
+	// Ready is called before anything is read. It may wait until there is room.
+	Ready(ctx context.Context) error
+	// Rest is called when what was read has been handed on, or could not be read.
+	Rest()
 	// Opened comes first. Where the read waits for an id that does not exist yet, the log is empty and begins at 1.
 	Opened(log backend.LogInfo, task *backend.Stored) error
 	// Events come in order, at least one at a time. The slice belongs to the Sink.
@@ -112,10 +119,20 @@ func (r *run) read(ctx context.Context) (Reason, error) {
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}
+		if err := r.sink.Ready(ctx); err != nil {
+			return 0, err
+		}
 		page, err := r.page(ctx)
 		switch {
 		case err == nil:
 			reason, err := r.take(page)
+			r.sink.Rest()
+			if errors.Is(err, ErrAgain) {
+				if !r.opened {
+					r.incarnation = 0 // where the read starts is what the description says that is handed on
+				}
+				continue
+			}
 			if err != nil || reason != 0 {
 				return reason, err
 			}
@@ -123,12 +140,14 @@ func (r *run) read(ctx context.Context) (Reason, error) {
 				continue // there is more
 			}
 		case r.mayWait(err):
+			r.sink.Rest()
 			if err := r.open(backend.LogInfo{FirstSeq: 1}, nil); err != nil {
 				return 0, err
 			}
 			// What comes is new, also to a reader that wants only what is new.
 			r.start = backend.Start{}
 		default:
+			r.sink.Rest()
 			return 0, err
 		}
 		select {
@@ -185,6 +204,7 @@ func (r *run) take(page backend.LogPage) (Reason, error) {
 	if err := r.open(page.Log, page.Task); err != nil {
 		return 0, err
 	}
+	r.start = backend.Start{Kind: backend.AfterSeq, N: r.at}
 	end, reason := r.end(&page.Log)
 	if r.at >= end {
 		return reason, nil
@@ -223,8 +243,11 @@ func (r *run) open(log backend.LogInfo, task *backend.Stored) error {
 	if r.opened {
 		return nil
 	}
+	if err := r.sink.Opened(log, task); err != nil {
+		return err
+	}
 	r.opened = true
-	return r.sink.Opened(log, task)
+	return nil
 }
 
 // full reports whether more events, on top of those handed on, reach the limit.

@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -92,7 +93,14 @@ type sink struct {
 	log  backend.LogInfo
 	pass chan struct{}
 	seqs []int64
+	alwaysReady
 }
+
+// alwaysReady is of a Sink that has room for everything.
+type alwaysReady struct{}
+
+func (alwaysReady) Ready(context.Context) error { return nil }
+func (alwaysReady) Rest()                       {}
 
 func (s *sink) Opened(log backend.LogInfo, _ *backend.Stored) error {
 	s.log = log
@@ -349,7 +357,10 @@ func TestHubForgets(t *testing.T) {
 }
 
 // errSink fails.
-type errSink struct{ err error }
+type errSink struct {
+	err error
+	alwaysReady
+}
 
 func (s errSink) Opened(backend.LogInfo, *backend.Stored) error { return nil }
 func (s errSink) Events([]backend.Event) error                  { return s.err }
@@ -359,8 +370,68 @@ func TestSinkErrorEndsRead(t *testing.T) {
 	store := newStore(t)
 	store.append(t, 1)
 	want := errors.New("broken pipe")
-	_, at, err := store.reader(t).Read(t.Context(), &Request{Key: key, Until: Forever}, errSink{want})
+	_, at, err := store.reader(t).Read(t.Context(), &Request{Key: key, Until: Forever}, errSink{err: want})
 	if !errors.Is(err, want) || at != 0 {
 		t.Errorf("ended at %d: %v", at, err)
+	}
+}
+
+// fullSink has no room for what it is given first, of each kind and each time.
+type fullSink struct {
+	sink
+	opened, given, ready, rests int
+	meanwhile                   func() // while the reader waits for room for the description
+}
+
+func (s *fullSink) Ready(context.Context) error {
+	s.ready++
+	if s.opened == 1 {
+		s.meanwhile()
+	}
+	return nil
+}
+
+func (s *fullSink) Rest() { s.rests++ }
+
+func (s *fullSink) Opened(log backend.LogInfo, task *backend.Stored) error {
+	if s.opened++; s.opened == 1 {
+		return ErrAgain
+	}
+	return s.sink.Opened(log, task)
+}
+
+func (s *fullSink) Events(events []backend.Event) error {
+	if s.given++; s.given%2 == 1 {
+		return ErrAgain
+	}
+	return s.sink.Events(events)
+}
+
+// TestReadAgain shows that nothing is lost or doubled where a Sink has no room, wherever the read starts: the first
+// description that is handed on decides.
+func TestReadAgain(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		start backend.Start
+		want  string
+	}{
+		"first":    {backend.Start{}, "[1 2 3 4 5 6]"},
+		"after":    {backend.Start{Kind: backend.AfterSeq, N: 2}, "[3 4 5 6]"},
+		"from now": {backend.Start{Kind: backend.FromNow}, "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := newStore(t)
+			store.append(t, 5)
+			s := &fullSink{}
+			s.meanwhile = func() { store.append(t, 1) }
+			_, at, err := store.reader(t).Read(t.Context(), &Request{Key: key, Start: test.start, Until: Head}, s)
+			if err != nil || at != 6 || s.log.LastSeq != 6 || fmt.Sprint(s.seqs) != test.want {
+				t.Errorf("read %v up to %d, of a log up to %d: %v", s.seqs, at, s.log.LastSeq, err)
+			}
+			if s.rests != s.ready {
+				t.Errorf("ready %d times, at rest %d times", s.ready, s.rests)
+			}
+		})
 	}
 }

@@ -1,0 +1,254 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/peer"
+
+	"github.com/a2a-taskstore/taskstore/server/auth"
+	"github.com/a2a-taskstore/taskstore/server/limit"
+)
+
+// admission decides whether a server takes on a call, a stream or a connection.
+type admission struct {
+	limits      Limits
+	auth        *auth.Authenticator // nil: there are no principals, and no limits of tenants
+	calls       *limit.Counter
+	bytes       *limit.Counter
+	streams     *limit.Counter
+	connections *limit.Counter
+	frames      *limit.Budget
+	reads       chan struct{}
+	table       *limit.Table
+
+	log     *slog.Logger
+	refused atomic.Int64
+	noted   atomic.Int64 // when refusals were last logged, in Unix nanoseconds
+}
+
+// concurrentReads bounds how many pages of events are read at once: they are counted in frames only once they are there.
+const concurrentReads = 16
+
+// large is from how many bytes on requests and responses are counted. Smaller ones are bounded by the number of calls.
+const large = 64 << 10
+
+func newAdmission(cfg *Config) *admission {
+	l := cfg.Limits
+	return &admission{
+		limits:      l,
+		auth:        cfg.Auth,
+		calls:       limit.NewCounter(int64(l.Calls)),
+		bytes:       limit.NewCounter(l.CallBytes),
+		streams:     limit.NewCounter(int64(l.Streams)),
+		connections: limit.NewCounter(int64(l.Connections)),
+		frames:      limit.NewBudget(l.StreamBytes),
+		reads:       make(chan struct{}, concurrentReads),
+		table:       limit.NewTable(),
+		log:         cfg.Logger,
+	}
+}
+
+// listener bounds the connections of a listener.
+func (a *admission) listener(l net.Listener) net.Listener {
+	return &limit.Listener{Listener: l, Connections: a.connections, Refused: func(net.Addr) { a.note() }}
+}
+
+// note counts what a limit refused, and says so in the log, at most every ten seconds: a line for each would make an overload
+// worse.
+func (a *admission) note() {
+	total, now, last := a.refused.Add(1), time.Now().UnixNano(), a.noted.Load()
+	if now-last >= int64(10*time.Second) && a.noted.CompareAndSwap(last, now) {
+		a.log.Warn("limits refuse calls or connections", "refused_since_start", total)
+	}
+}
+
+// unary admits a unary call, and bounds its time. leave, below, undoes it.
+func (a *admission) unary(c *call) error {
+	if strings.HasPrefix(c.method, healthMethods) {
+		return nil
+	}
+	if !a.calls.Take(1) {
+		return limit.Refuse(limit.ErrOverloaded, limit.OfServer, "calls", "the server has too many calls in hand", retryDelay)
+	}
+	c.slot = true
+	most := c.began.Add(a.limits.MaxTimeout)
+	given, bounded := c.Context.Deadline()
+	switch {
+	case !bounded:
+		c.own, most = true, c.began.Add(a.limits.DefaultTimeout)
+	case !given.After(most):
+		return nil
+	}
+	c.Context, c.cancel = context.WithDeadline(c.Context, most)
+	return nil
+}
+
+// stream admits a stream, or a Get that wants to wait.
+func (a *admission) stream(c *call) error {
+	if !a.streams.Take(1) {
+		return errStreams(limit.OfServer)
+	}
+	c.streams = true
+	if conn := c.connection(); conn != nil {
+		if conn.Streams.Add(1) > int64(a.limits.ConnectionStreams) {
+			conn.Streams.Add(-1)
+			return errStreams(limit.OfConnection)
+		}
+		c.onConn = conn
+	}
+	return a.each(c, a.openStream)
+}
+
+func errStreams(scope limit.Scope) error {
+	return limit.Refuse(limit.ErrStreams, scope, "open_streams", "too many open streams of this "+string(scope), streamRetryDelay)
+}
+
+// streamRetryDelay is longer than that of calls: streams last.
+const streamRetryDelay = time.Second
+
+func (a *admission) openStream(c *call, s limit.Subject, l limit.Limits) error {
+	release, err := a.table.OpenStream(s, l)
+	if err == nil && l.OpenStreams > 0 {
+		c.releases = append(c.releases, release)
+	}
+	return err
+}
+
+// each calls f with the limits of the call's principal and, once it is known, tenant.
+func (a *admission) each(c *call, f func(*call, limit.Subject, limit.Limits) error) error {
+	if c.session != nil {
+		if p := c.session.Principal; p.Limits != (limit.Limits{}) {
+			if err := f(c, limit.Subject{Scope: limit.OfPrincipal, Name: p.Name}, p.Limits); err != nil {
+				return err
+			}
+		}
+	}
+	return a.ofTenant(c, f)
+}
+
+func (a *admission) ofTenant(c *call, f func(*call, limit.Subject, limit.Limits) error) error {
+	if c.tenantLimits == (limit.Limits{}) {
+		return nil
+	}
+	return f(c, limit.Subject{Scope: limit.OfTenant, Name: c.tenant}, c.tenantLimits)
+}
+
+func (a *admission) request(_ *call, s limit.Subject, l limit.Limits) error {
+	return a.table.Request(s, l)
+}
+
+// authenticated counts a call of a principal that is known by now.
+func (a *admission) authenticated(c *call) error { return a.each(c, a.request) }
+
+// received counts a request that may be handled: it is decoded, and allowed. Before, its tenant is only what somebody says.
+func (a *admission) received(c *call, tenant string, size int, stream bool) error {
+	if a.auth != nil {
+		c.tenant, c.tenantLimits = tenant, a.auth.TenantLimits(tenant)
+	}
+	if err := a.ofTenant(c, a.request); err != nil {
+		return err
+	}
+	if stream {
+		if err := a.ofTenant(c, a.openStream); err != nil {
+			return err
+		}
+	}
+	a.moved(c, size)
+	if size < large {
+		return nil
+	}
+	if !a.bytes.Take(int64(size)) {
+		return errBytes()
+	}
+	c.bytes = int64(size)
+	return nil
+}
+
+func errBytes() error {
+	return limit.Refuse(limit.ErrOverloaded, limit.OfServer, "bytes", "the server has too many bytes in hand", retryDelay)
+}
+
+// moved counts bytes of a principal and a tenant, and returns how long they are above their rates.
+func (a *admission) moved(c *call, n int) (wait time.Duration) {
+	_ = a.each(c, func(_ *call, s limit.Subject, l limit.Limits) error {
+		wait = max(wait, a.table.Bytes(s, l, n))
+		return nil
+	})
+	return wait
+}
+
+// metered reports whether somebody counts the bytes of a call.
+func (c *call) metered() bool {
+	return c.tenantLimits.BytesPerSecond > 0 || c.session != nil && c.session.Principal.Limits.BytesPerSecond > 0
+}
+
+// respond counts a response that weighs so much, until its caller has taken it, or refuses to make it. The answers of writes
+// are small: only reads can be refused here.
+func (a *admission) respond(c *call, weight int) error {
+	if weight < large {
+		return nil
+	}
+	if !a.bytes.Take(int64(weight)) {
+		return errBytes()
+	}
+	c.response = c.connection().Hold(func() { a.bytes.Give(int64(weight)) })
+	return nil
+}
+
+// wait makes a unary call one that waits: it counts as a stream from now on, and not as a call.
+func (a *admission) wait(c *call) error {
+	if err := a.stream(c); err != nil {
+		return err
+	}
+	if c.slot {
+		c.slot = false
+		a.calls.Give(1)
+	}
+	return nil
+}
+
+// leave gives back what a call has taken, whether or not it was admitted.
+func (a *admission) leave(c *call) {
+	if c.slot {
+		a.calls.Give(1)
+	}
+	if c.bytes > 0 {
+		a.bytes.Give(c.bytes)
+	}
+	if c.streams {
+		a.streams.Give(1)
+	}
+	if c.onConn != nil {
+		c.onConn.Streams.Add(-1)
+	}
+	for _, release := range c.releases {
+		release()
+	}
+	if c.cancel != nil {
+		c.cancel()
+	}
+}
+
+// connection is what the call came on.
+func (c *call) connection() *limit.Conn {
+	if from, ok := peer.FromContext(c.Context); ok {
+		conn, _ := from.Addr.(*limit.Conn)
+		return conn
+	}
+	return nil
+}
+
+// outlive is when a stream on a connection must end so that callers resume on another: never (false), or once gRPC has told
+// them, which it does a tenth early or late.
+func (a *admission) outlive(c *call) (time.Time, bool) {
+	conn := c.connection()
+	if a.limits.ConnectionAge <= 0 || conn == nil {
+		return time.Time{}, false
+	}
+	return conn.Began.Add(a.limits.ConnectionAge + a.limits.ConnectionAge/10 + a.limits.ConnectionAgeGrace/2), true
+}
