@@ -44,7 +44,7 @@ func TestSecuredStore(t *testing.T) {
 	_, token, entry := command(t, "token", "new")
 	certtest.ReplaceFile(t, path("token"), []byte(token))
 	_, hash, _ := strings.Cut(entry, "\n")
-	credentials := "principals:\n  - name: agents\n    tenants: [\"\"]\n    any_owner: true\n    access: read-write\n    tokens:\n" + hash
+	credentials := "principals:\n  - name: agents\n    tenants: [\"\", bench-*]\n    any_owner: true\n    access: read-write\n    tokens:\n" + hash
 	certtest.ReplaceFile(t, path("credentials.yaml"), []byte(credentials))
 
 	config, err := client.TLSFromFiles(path("ca.pem"), "", "")
@@ -83,6 +83,14 @@ func TestSecuredStore(t *testing.T) {
 	}
 	t.Setenv("A2A_TASKSTORE_CLIENT_TOKEN_FILE", path("token"))
 	ask(exitOK, "working", "get", "t1")
+
+	bench := []string{"bench", "--quick", "--workload", "save", "--size", "1024", "--callers", "1", "--address", p.address}
+	if code, stdout, stderr := command(t, append(bench, "--tls-ca", path("ca.pem"))...); code != exitOK || !strings.Contains(stdout, "save") {
+		t.Errorf("bench: exit code %d, %s, %s", code, stdout, stderr)
+	}
+	if code, _, stderr := command(t, bench...); code != exitFailed {
+		t.Errorf("bench without TLS: exit code %d, %s", code, stderr)
+	}
 
 	// Another token takes the place of the first.
 	_, _, entry = command(t, "token", "new")

@@ -36,9 +36,17 @@ type commandLine struct {
 
 type benchCmd struct {
 	bench.Command `embed:""`
+	connectFlags
 }
 
-func (c *benchCmd) Run(e *env) error { return c.Command.Run(e.ctx, e.stdout, e.stderr) }
+func (c *benchCmd) Run(e *env) (err error) {
+	if c.Address != "" {
+		if c.Connection, err = c.dialOptions(e.ctx, c.Address); err != nil {
+			return err
+		}
+	}
+	return c.Command.Run(e.ctx, e.stdout, e.stderr)
+}
 
 // env is what a command needs of its surroundings.
 type env struct {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
+
+	"google.golang.org/grpc"
 )
 
 // arena is the targets of a comparison, and what ends them.
@@ -81,7 +83,11 @@ func (a *arena) meter(ctx context.Context, t *target, p *place) error {
 
 // connect makes a target of a server.
 func (a *arena) connect(tenant, address string, p *process) (*target, error) {
-	r, err := dial(address)
+	var options []grpc.DialOption
+	if p == nil {
+		options = a.s.connection
+	}
+	r, err := dial(address, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"google.golang.org/grpc"
 )
 
 // Command is the configuration of a run, in the tags of kong. A zero field of a workload's size means its default.
@@ -23,7 +25,7 @@ type Command struct {
 	Workload []string `help:"Workloads to run, by name; see --list. Default: all." placeholder:"NAME" short:"w"`
 	Backend  []string `help:"Backends to measure: memory, pebble, postgres. Default: all that can be started." placeholder:"NAME" short:"b"`
 	Postgres string   `help:"Connection string of a PostgreSQL database that the run may write to; without it, postgres is left out." placeholder:"DSN"`
-	Address  string   `help:"Measure the store that serves there, on top of what it holds, instead of starting any." placeholder:"HOST:PORT"`
+	Address  string   `help:"Measure the store that serves there, on top of what it holds, in tenants named bench-*, instead of starting any." placeholder:"HOST:PORT"`
 	Dir      string   `help:"Where files go while it runs; the disk is part of what is measured. Default: the directory for temporary files." type:"path" placeholder:"DIR"`
 
 	Size        []int         `help:"Sizes of tasks in bytes, for save, get, list and mix." placeholder:"BYTES"`
@@ -39,6 +41,9 @@ type Command struct {
 	Profile string `help:"Write CPU and allocation profiles of the served processes into a directory, one of each per workload and backend." type:"path" placeholder:"DIR"`
 	Check   string `help:"Run nothing: compare the report in a file with the goals, and fail if one is missed." type:"existingfile" placeholder:"FILE"`
 	List    bool   `help:"List the workloads."`
+
+	// Connection says how to connect to Address, where plain text without a credential is not enough.
+	Connection []grpc.DialOption `kong:"-"`
 
 	Child bool `hidden:"" help:"Be the served process of another bench."`
 }
@@ -109,7 +114,7 @@ func (c *Command) measure(ctx context.Context, report *Report, progress io.Write
 		}
 	}
 	s := &session{
-		scale: c.scale(), dir: dir, dsn: c.Postgres, external: c.Address, profiles: c.Profile,
+		scale: c.scale(), dir: dir, dsn: c.Postgres, external: c.Address, connection: c.Connection, profiles: c.Profile,
 		progress: progress, report: report,
 	}
 	for _, w := range workloads {

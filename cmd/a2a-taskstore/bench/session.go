@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
@@ -19,11 +20,13 @@ type session struct {
 	dir      string
 	dsn      string
 	external string // address of the store to measure; "": those that are started
-	profiles string // directory; "": none
-	progress io.Writer
-	report   *Report
-	places   int
-	tasks    int // numbers of tasks that streams have used
+	// connection says how to connect to it; otherwise, to none of those that are started.
+	connection []grpc.DialOption
+	profiles   string // directory; "": none
+	progress   io.Writer
+	report     *Report
+	places     int
+	tasks      int // numbers of tasks that streams have used
 }
 
 // contestant is a system in a comparison.

@@ -52,10 +52,11 @@ var _ api = (*remote)(nil)
 
 func dial(address string, options ...grpc.DialOption) (*remote, error) {
 	r := &remote{}
-	conn, err := grpc.NewClient("passthrough:///"+address, append(options,
+	conn, err := grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
-		countingDialer(&r.wire))...)
+		countingDialer(&r.wire),
+	}, options...)...)
 	r.conn = conn
 	return r, err
 }
