@@ -120,20 +120,21 @@ func (w *killWriter) save(version int64, state taskstorev1.TaskState) *taskstore
 	return req
 }
 
-// follow reads the log while it grows.
-func (w *killWriter) follow(ctx context.Context) {
+// follow reads the log while it grows, and returns where it ended.
+func (w *killWriter) follow(ctx context.Context, opts ...client.FollowOption) int64 {
 	last := int64(0)
-	for event, err := range w.conn.Follow(ctx, &taskstorev1.ReadEventsRequest{TaskId: w.id}) {
+	for event, err := range w.conn.Follow(ctx, &taskstorev1.ReadEventsRequest{TaskId: w.id}, opts...) {
 		if err != nil {
 			w.t.Errorf("%s: follow behind seq %d: %v", w.id, last, err)
-			return
+			return last
 		}
 		text := event.GetEvent().GetArtifactUpdate().GetArtifact().GetParts()[0].GetText()
 		if event.GetSeq() != last+1 || event.GetVersion() != last+1 || text != chunk(last) {
 			w.t.Errorf("%s: behind seq %d comes seq %d, version %d, %q", w.id, last, event.GetSeq(), event.GetVersion(), text)
-			return
+			return last
 		}
 		last = event.GetSeq()
 	}
 	w.t.Logf("%s: followed to seq %d", w.id, last)
+	return last
 }

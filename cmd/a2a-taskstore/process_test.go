@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -67,6 +68,8 @@ func (o *output) String() string {
 	defer o.mu.Unlock()
 	return o.buf.String()
 }
+
+func (o *output) contains(text string) bool { return strings.Contains(o.String(), text) }
 
 func (o *output) Reset() {
 	o.mu.Lock()
