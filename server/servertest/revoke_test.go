@@ -80,6 +80,7 @@ func TestRevocationEndsOpenCalls(t *testing.T) {
 				}()
 				waitUntil(t, func() bool { return g.store.gets.Load() > gets })
 
+				ended := g.auth.Ended()
 				entries := []*credential{admin}
 				if changed := test.change(victim); changed != nil {
 					entries = append(entries, changed)
@@ -89,6 +90,12 @@ func TestRevocationEndsOpenCalls(t *testing.T) {
 					if status.Code(err) != test.code || reasonOf(err) != string(test.want) {
 						t.Errorf("%s: %v with %s, want %v with %s", what, err, reasonOf(err), test.code, test.want)
 					}
+				}
+				if n := g.auth.Ended() - ended; n != 3 {
+					t.Errorf("%d calls are counted as ended, want 3", n)
+				}
+				if n := g.auth.Ended() - ended; n != 3 {
+					t.Errorf("%d calls are counted as ended, want 3", n)
 				}
 				_, err := g.Get(victim.authorize(t.Context()), &pb.GetRequest{Scope: tenant, TaskId: task})
 				if reasonOf(err) != string(test.want) && !test.inherited {
