@@ -201,7 +201,9 @@ func TestOpenAndClosedServices(t *testing.T) {
 		if err := g.conn.Invoke(t.Context(), "/a2ataskstore.admin.v1.AdminService/Backup", &pb.GetRequest{}, &pb.GetResponse{}); status.Code(err) != codes.Unimplemented {
 			t.Errorf("admin functions are served: %v", err)
 		}
-		stream, err := reflect(visitor.authorize(t.Context()), g.conn)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		stream, err := reflect(visitor.authorize(ctx), g.conn)
 		if err != nil {
 			t.Fatalf("reflection for a principal: %v", err)
 		}
