@@ -176,7 +176,7 @@ func (f *follower) run(ctx context.Context, yield func(*taskstorev1.LogEvent, er
 		if resets > maxResets {
 			return fail.err
 		}
-		pause := max(pacer.pause(), fail.delay)
+		pause := max(pacer.pause(), spread(fail.delay))
 		if f.opts.maxOutage > 0 && time.Since(inReach)+pause > f.opts.maxOutage {
 			fail.err.Message = fmt.Sprintf("gave up after %d attempts: %s", attempts, fail.err.Message)
 			return fail.err

@@ -140,7 +140,7 @@ func WithMaxAttempts(n int) Option {
 }
 
 // WithBackoff sets the pause before the first retry, which doubles up to limit; the defaults are 50 ms and 1 s. Each pause is
-// between half of that and the whole. A server's RetryInfo can only lengthen it.
+// between half of that and the whole. A server's RetryInfo, and up to a half of that, can only lengthen it.
 func WithBackoff(first, limit time.Duration) Option {
 	return func(o *options) {
 		o.require(first > 0 && limit >= first, "backoff needs 0 < first ≤ limit")

@@ -32,6 +32,9 @@ func (p *pacer) pause() time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
+// spread lengthens a delay that a server has asked of many callers by up to a half, so that they do not come back as one.
+func spread(d time.Duration) time.Duration { return d + rand.N(d/2+1) }
+
 // failure is a failed attempt, and what may be done about it.
 type failure struct {
 	err     *Error
@@ -108,7 +111,7 @@ func do[R any](ctx context.Context, c *Client, op string, req proto.Message, wai
 		if resets > maxResets || n == c.opts.maxAttempts {
 			return none, f.err
 		}
-		pause := max(pacer.pause(), f.delay)
+		pause := max(pacer.pause(), spread(f.delay))
 		if time.Until(deadline) <= pause {
 			if bounded && f.timeout {
 				// The deadline of attempt and caller are the same here, and the attempt's was noticed first.

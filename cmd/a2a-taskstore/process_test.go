@@ -47,6 +47,7 @@ type process struct {
 	address string
 	dataDir string
 	options []client.Option // of clients
+	env     []string        // on top of the test's
 	cmd     *exec.Cmd
 	log     output
 }
@@ -99,6 +100,7 @@ func (p *process) start(args ...string) {
 	p.log.Reset()
 	p.cmd = exec.Command(p.binary, append([]string{"serve", "--listen", p.address, "--data-dir", p.dataDir}, args...)...)
 	p.cmd.Stderr = &p.log
+	p.cmd.Env = append(os.Environ(), p.env...)
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
