@@ -64,7 +64,7 @@ func (f *fuzzed) check(t fatal, method string, body []byte) {
 	defer cancel()
 	target := targetOf(method, body)
 	before := f.state(t, target)
-	err := f.callRaw(ctx, method, body)
+	answer, err := f.callRaw(ctx, method, body)
 	st := status.Convert(err)
 	if err != nil && ctx.Err() == nil && !proto.Equal(f.state(t, target), before) {
 		t.Fatalf("%s %x: refused, and %v has changed: %v", method, body, target, err)
@@ -83,7 +83,12 @@ func (f *fuzzed) check(t fatal, method string, body []byte) {
 	if err := proto.Unmarshal(body, &req); err != nil {
 		t.Fatalf("accepted, but not a SaveRequest: %x: %v", body, err)
 	}
-	if task := req.GetTask(); task != nil {
+	var resp pb.SaveResponse
+	if err := proto.Unmarshal(answer, &resp); err != nil {
+		t.Fatalf("%x: the answer is no SaveResponse: %x: %v", body, answer, err)
+	}
+	// A replay is of the write that came first under the write_id, whatever the bytes are now.
+	if task := req.GetTask(); task != nil && !resp.GetReplayed() {
 		res, err := f.Get(context.Background(), &pb.GetRequest{Scope: req.GetScope(), TaskId: task.GetId()})
 		if err != nil || !proto.Equal(res.GetTask(), task) {
 			t.Fatalf("saved %v, got %v, %v", task, res.GetTask(), err)

@@ -40,24 +40,26 @@ func methods() []string {
 	return names
 }
 
-// callRaw makes a call with any body, and returns the error of the first answer.
-func (f *fixture) callRaw(ctx context.Context, method string, body rawMessage) error {
+// callRaw makes a call with any body, and returns the first answer.
+func (f *fixture) callRaw(ctx context.Context, method string, body rawMessage) (answer rawMessage, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	full := "/" + serviceName + "/" + method
 	codec := grpc.ForceCodecV2(rawCodec{})
 	if method != "ReadEvents" {
-		return f.conn.Invoke(ctx, full, &body, &rawMessage{}, codec)
+		err = f.conn.Invoke(ctx, full, &body, &answer, codec)
+		return answer, err
 	}
 	stream, err := f.conn.NewStream(ctx, &pb.TaskStoreService_ServiceDesc.Streams[0], full, codec)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := stream.SendMsg(&body); err != nil {
-		return err
+		return nil, err
 	}
 	if err := stream.CloseSend(); err != nil {
-		return err
+		return nil, err
 	}
-	return stream.RecvMsg(&rawMessage{})
+	err = stream.RecvMsg(&answer)
+	return answer, err
 }

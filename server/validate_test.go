@@ -212,7 +212,7 @@ func TestUndecodableRequests(t *testing.T) {
 	badText := &rawMessage{0x0a, 0x03, 0x0a, 0x01, 0xff} // scope { tenant: "\xff" }
 	for _, m := range append(methods(), "ReadEvents") {
 		for _, req := range []*rawMessage{{0xff}, {0x0a, 0x05, 0x01}, badText} {
-			err := f.callRaw(t.Context(), m, *req)
+			_, err := f.callRaw(t.Context(), m, *req)
 			wantReason(t, err, backend.ErrInvalid)
 		}
 	}

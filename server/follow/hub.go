@@ -3,6 +3,9 @@ package follow
 import (
 	"context"
 	"hash/maphash"
+	"maps"
+	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +17,12 @@ const (
 	shards = 64
 	// pollBatch bounds the keys of one Heads call.
 	pollBatch = 4096
+	// burst is how many waiters of one key are woken at once. A thousand that run at once hold up everybody else, first of all
+	// the writer that they owe the news, whose reply is then behind theirs.
+	burst = 8
+	// headStart is, per waiter, how long the many are not woken, so that the writer has its reply first. Serving them takes
+	// some ten times as long.
+	headStart = time.Microsecond
 )
 
 // Hub wakes those who wait for a log, or a task, to change. It is safe for concurrent use.
@@ -39,6 +48,8 @@ type topic struct {
 	// head is what the latest poll found; not known before the first.
 	head  backend.Head
 	known bool
+	// waking is set while a goroutine wakes the many waiters; again, if it has to begin once more.
+	waking, again bool
 }
 
 // NewHub returns a Hub that hears the store's hints until Close. failed is told when polling begins to fail.
@@ -103,16 +114,56 @@ func (h *Hub) wake(key backend.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t := p.topics[key]; t != nil {
-		t.wake()
+		p.wake(t)
 	}
 }
 
-func (t *topic) wake() {
-	for sub := range t.subs {
-		select {
-		case sub.c <- struct{}{}:
-		default: // a wake-up is pending
+// wake wakes the waiters, a few at once, many one burst after the other. The caller holds p.mu.
+func (p *part) wake(t *topic) {
+	switch {
+	case len(t.subs) <= burst:
+		for sub := range t.subs {
+			sub.wake()
 		}
+	case t.waking:
+		t.again = true
+	default:
+		t.waking = true
+		go p.wakeMany(t)
+	}
+}
+
+// wakeMany wakes all who wait, until no change has come meanwhile. Who comes later has not read yet.
+func (p *part) wakeMany(t *topic) {
+	for {
+		p.mu.Lock()
+		many := len(t.subs)
+		p.mu.Unlock()
+		time.Sleep(time.Duration(many) * headStart)
+		p.mu.Lock()
+		t.again = false
+		subs := slices.Collect(maps.Keys(t.subs))
+		p.mu.Unlock()
+		for n, sub := range subs {
+			if n%burst == burst-1 {
+				runtime.Gosched()
+			}
+			sub.wake()
+		}
+		p.mu.Lock()
+		more := t.again
+		t.waking = more
+		p.mu.Unlock()
+		if !more {
+			return
+		}
+	}
+}
+
+func (s *Subscription) wake() {
+	select {
+	case s.c <- struct{}{}:
+	default: // a wake-up is pending
 	}
 }
 
@@ -178,5 +229,5 @@ func (h *Hub) compare(key backend.Key, head backend.Head) {
 		return
 	}
 	t.head, t.known = head, true
-	t.wake()
+	p.wake(t)
 }
