@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/tap"
 
 	"github.com/a2a-taskstore/taskstore/server/auth"
 	"github.com/a2a-taskstore/taskstore/server/limit"
@@ -67,7 +68,7 @@ func (a *admission) note() {
 	}
 }
 
-// unary admits a unary call, and bounds its time. leave, below, undoes it.
+// unary admits a unary call. leave, below, undoes it.
 func (a *admission) unary(c *call) error {
 	if strings.HasPrefix(c.method, healthMethods) {
 		return nil
@@ -76,17 +77,36 @@ func (a *admission) unary(c *call) error {
 		return limit.Refuse(limit.ErrOverloaded, limit.OfServer, "calls", "the server has too many calls in hand", retryDelay)
 	}
 	c.slot = true
-	most := c.began.Add(a.limits.MaxTimeout)
-	given, bounded := c.Context.Deadline()
-	switch {
-	case !bounded:
-		c.own, most = true, c.began.Add(a.limits.DefaultTimeout)
-	case !given.After(most):
-		return nil
-	}
-	c.Context, c.cancel = context.WithDeadline(c.Context, most)
 	return nil
 }
+
+// arrive bounds the time of a unary call, from its headers on: gRPC receives the request before it asks anybody else. It
+// cancels the context that it gives when the call ends, and with that the one that is returned.
+func (a *admission) arrive(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if !unaryMethods[info.FullMethodName] {
+		return ctx, nil
+	}
+	timeout := a.limits.MaxTimeout
+	given, bounded := ctx.Deadline()
+	if !bounded {
+		timeout = a.limits.DefaultTimeout
+	} else if time.Until(given) <= timeout {
+		return ctx, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	_ = cancel // ctx's does it
+	if !bounded {
+		limited = withoutDeadline{limited}
+	}
+	return limited, nil
+}
+
+// withoutDeadline is a context that ends, but does not say when: a store treats callers that gave no deadline as it sees fit,
+// and must not take the server's for theirs.
+type withoutDeadline struct{ context.Context }
+
+// Deadline says that there is none.
+func (withoutDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // stream admits a stream, or a Get that wants to wait.
 func (a *admission) stream(c *call) error {
@@ -228,9 +248,6 @@ func (a *admission) leave(c *call) {
 	}
 	for _, release := range c.releases {
 		release()
-	}
-	if c.cancel != nil {
-		c.cancel()
 	}
 }
 

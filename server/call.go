@@ -38,18 +38,6 @@ type held struct {
 	response     *limit.Held // of a large response; gRPC releases it
 	tenant       string
 	tenantLimits limit.Limits
-	// own is set if the deadline is the server's: then there is none to the store, which treats callers without a deadline as
-	// it sees fit. cancel ends the context that has it.
-	own    bool
-	cancel context.CancelFunc
-}
-
-// Deadline is the caller's, or that of the longest a call may take.
-func (c *call) Deadline() (time.Time, bool) {
-	if c.own {
-		return time.Time{}, false
-	}
-	return c.Context.Deadline()
 }
 
 type callKey struct{}

@@ -35,6 +35,15 @@ var serviceDesc = grpc.ServiceDesc{
 	Metadata: taskstorev1.TaskStoreService_ServiceDesc.Metadata,
 }
 
+// unaryMethods are the full names of those methods that are answered with one message.
+var unaryMethods = func() map[string]bool {
+	methods := make(map[string]bool)
+	for _, m := range serviceDesc.Methods {
+		methods["/"+serviceName+"/"+m.MethodName] = true
+	}
+	return methods
+}()
+
 // message is a pointer to the generated message of a request. Every request has a scope.
 type message[T any] interface {
 	*T

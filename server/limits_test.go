@@ -262,6 +262,24 @@ func TestCallsEnd(t *testing.T) {
 	}
 }
 
+// TestRequestsThatDoNotEnd shows that a call ends whose request does not come.
+func TestRequestsThatDoNotEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, newStore(t), Config{Limits: Limits{DefaultTimeout: 20 * time.Second}})
+		began := time.Now()
+		stream, err := f.conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, pb.TaskStoreService_Get_FullMethodName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = stream.RecvMsg(&pb.GetResponse{})
+		wantCode(t, err, codes.DeadlineExceeded)
+		if took := time.Since(began); took != 20*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 // TestHeadersAreBounded floods a server with metadata.
 func TestHeadersAreBounded(t *testing.T) {
 	t.Parallel()

@@ -71,6 +71,7 @@ func New(store backend.Store, cfg Config) *Server {
 		// What is sent is bounded by what was accepted; a size that was lowered since then must not hide it.
 		grpc.MaxRecvMsgSize(s.cfg.MaxMessageBytes+oversize),
 		grpc.MaxConcurrentStreams(s.cfg.MaxConcurrentStreams),
+		grpc.InTapHandle(s.admit.arrive),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
