@@ -175,6 +175,10 @@ func (s *Store) Close() error {
 		s.calls.Wait()
 		s.commits.Wait() // of callers that did not wait for them
 		s.committers.close()
+		// So that there is no log to read back at the next start. Nothing is lost without it.
+		if err := s.db.Flush(); err != nil {
+			return errors.Join(err, s.db.Close())
+		}
 		return s.db.Close()
 	})
 	if s.fault.get() != nil {
