@@ -18,7 +18,8 @@ const churners = 64
 // runChurn compares pages of a store whose tasks were updated many times with those of one that was only loaded.
 func runChurn(ctx context.Context, s *session, backend string) error {
 	return s.inArena(func(a *arena) error {
-		sd := &seed{Tasks: s.churnTasks, Size: seededSize}
+		// Mixed, so that the newest tasks of both stores are anywhere among the ids, and all that differs is the updates.
+		sd := &seed{Tasks: s.churnTasks, Size: seededSize, Mixed: true}
 		fresh, err := a.service(ctx, "fresh", s.newPlace(backend), sd)
 		if err != nil {
 			return err

@@ -15,6 +15,17 @@ import (
 type seed struct {
 	Tasks int
 	Size  int // bytes of a task
+	// Mixed gives the tasks their times in another order than that of their ids, as use does it.
+	Mixed bool
+}
+
+// at is the place of a task in the order of times, from 0.
+func (s *seed) at(task int) int {
+	if !s.Mixed {
+		return task
+	}
+	const prime = 7_368_787 // larger than any number of tasks, so that this is a permutation
+	return task * prime % s.Tasks
 }
 
 // tasksPerContext is how many seeded tasks share a context.
@@ -40,7 +51,7 @@ func (s *seed) plant(ctx context.Context, t *target) error {
 	for first := range seeders {
 		g.Go(func() error {
 			for n := first; n < s.Tasks; n += seeders {
-				at := began.Add(time.Duration(n-s.Tasks) * time.Millisecond)
+				at := began.Add(time.Duration(s.at(n)-s.Tasks) * time.Millisecond)
 				if err := t.save(ctx, t.whole(taskName(n), contextOf(n), seededState(n), at, body)); err != nil {
 					return err
 				}
