@@ -26,6 +26,9 @@ const (
 	maxPayload = 7000
 	// maxHints bounds the keys that wait for a NOTIFY; more are left to polling.
 	maxHints = 4096
+	// hintInterval is the least time between two notifications. The first one after a rest goes at once; what is written in
+	// the interval behind it shares the next, since each costs the database as much as a small write.
+	hintInterval = 3 * time.Millisecond
 	// hintTimeout bounds the sending of hints that nobody may need any more.
 	hintTimeout = 2 * time.Second
 	// listenCheck is how often a silent listening connection is asked whether it still lives, and listenTimeout how long it
@@ -71,12 +74,20 @@ func (h *hints) add(keys []backend.Key) {
 
 // notify sends what is pending whenever something is, until ctx ends.
 func (h *hints) notify(ctx context.Context) {
+	rest := time.NewTimer(0)
+	defer rest.Stop()
 	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-rest.C:
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.wake:
 		}
+		rest.Reset(hintInterval)
 		h.mu.Lock()
 		keys := h.pending
 		h.pending = make(map[backend.Key]struct{}, len(keys))
