@@ -6,6 +6,7 @@ import (
 	"net"
 	"path"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -93,22 +94,31 @@ func (r *remote) count(context.Context) (counters, error) {
 	return counters{Wire: float64(r.wire.Load())}, nil
 }
 
+// callTimeout is the deadline of a call: clients have one, and servers do more for those that have not.
+const callTimeout = time.Minute
+
+func (r *remote) invoke(ctx context.Context, method string, req, resp proto.Message) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return r.conn.Invoke(ctx, fullMethod(method), req, resp)
+}
+
 func (r *remote) save(ctx context.Context, req *wirev1.SaveRequest) error {
-	return r.conn.Invoke(ctx, fullMethod("Save"), req, &taskstorev1.SaveResponse{})
+	return r.invoke(ctx, "Save", req, &taskstorev1.SaveResponse{})
 }
 
 func (r *remote) get(ctx context.Context, req *taskstorev1.GetRequest) error {
-	return r.conn.Invoke(ctx, fullMethod("Get"), req, &wirev1.GetResponse{})
+	return r.invoke(ctx, "Get", req, &wirev1.GetResponse{})
 }
 
 func (r *remote) list(ctx context.Context, req *taskstorev1.ListRequest) (*wirev1.ListResponse, error) {
 	resp := &wirev1.ListResponse{}
-	return resp, r.conn.Invoke(ctx, fullMethod("List"), req, resp)
+	return resp, r.invoke(ctx, "List", req, resp)
 }
 
 func (r *remote) claim(ctx context.Context, req *taskstorev1.ClaimKeyRequest) (taskstorev1.ClaimOutcome, error) {
 	resp := &taskstorev1.ClaimKeyResponse{}
-	err := r.conn.Invoke(ctx, fullMethod("ClaimKey"), req, resp)
+	err := r.invoke(ctx, "ClaimKey", req, resp)
 	return resp.GetOutcome(), err
 }
 

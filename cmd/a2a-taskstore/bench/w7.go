@@ -128,7 +128,7 @@ func (d *delivery) append(ctx context.Context, t *target, began time.Time, pace 
 		start := time.Now()
 		d.started[n].Store(int64(start.Sub(began)))
 		req := &wirev1.AppendEventRequest{Scope: t.scope(), TaskId: d.task, Events: [][]byte{event}}
-		if err := t.remote.conn.Invoke(ctx, fullMethod("AppendEvent"), req, &taskstorev1.AppendEventResponse{}); err != nil {
+		if err := t.remote.invoke(ctx, "AppendEvent", req, &taskstorev1.AppendEventResponse{}); err != nil {
 			return err
 		}
 		d.appends = append(d.appends, time.Since(start))
