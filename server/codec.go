@@ -3,12 +3,14 @@ package server
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/encoding"
 	grpcproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	wirev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/wire/v1"
@@ -98,8 +100,20 @@ const (
 
 // getReply is a GetResponse whose task comes in pieces, which are sent as they are.
 type getReply struct {
-	rest wirev1.GetResponse // without a task
-	task [][]byte
+	rest  wirev1.GetResponse // without a task
+	task  [][]byte
+	times [4]timestamppb.Timestamp // of rest, so that they are one allocation
+	whole [1][]byte                // the task in one piece
+}
+
+// stamp returns the i-th of the times, set; nil for the zero time.
+func (r *getReply) stamp(i int, t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	ts := &r.times[i]
+	ts.Seconds, ts.Nanos = t.Unix(), int32(t.Nanosecond())
+	return ts
 }
 
 // weight is the size of the task, in bytes.
@@ -122,7 +136,11 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	}
 	size := reply.weight()
 	if size < shareFrom {
-		reply.rest.Task = slices.Concat(reply.task...)
+		if len(reply.task) == 1 {
+			reply.rest.Task = reply.task[0]
+		} else {
+			reply.rest.Task = slices.Concat(reply.task...)
+		}
 		return c.CodecV2.Marshal(&reply.rest)
 	}
 	head, err := proto.Marshal(&reply.rest)

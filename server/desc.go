@@ -54,7 +54,7 @@ type message[T any] interface {
 // unary describes a method. The request is decoded behind the interceptors, as a stream's is: what they refuse is never
 // parsed, and they see, and log, what does not decode. They do not see the request's fields.
 func unary[T any, Req message[T], Resp any](name string, access auth.Access, call func(*service, context.Context, Req) (Resp, error)) grpc.MethodDesc {
-	fullMethod := "/" + serviceName + "/" + name
+	info := &grpc.UnaryServerInfo{FullMethod: "/" + serviceName + "/" + name}
 	handle := func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		handler := func(ctx context.Context, _ any) (any, error) {
 			req := Req(new(T))
@@ -75,7 +75,7 @@ func unary[T any, Req message[T], Resp any](name string, access auth.Access, cal
 		if interceptor == nil {
 			return handler(ctx, nil)
 		}
-		return interceptor(ctx, nil, &grpc.UnaryServerInfo{Server: srv, FullMethod: fullMethod}, handler)
+		return interceptor(ctx, nil, info, handler)
 	}
 	return grpc.MethodDesc{MethodName: name, Handler: handle}
 }

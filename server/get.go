@@ -29,15 +29,16 @@ func (s *service) get(ctx context.Context, in *taskstorev1.GetRequest) (*getRepl
 	}
 	reply := &getReply{task: res.Pieces}
 	if res.Pieces == nil {
-		reply.task = [][]byte{res.Task}
+		reply.whole[0] = res.Task
+		reply.task = reply.whole[:]
 	}
 	if err := s.admit.respond(callOf(ctx), reply.weight()); err != nil {
 		return nil, err
 	}
 	out := &reply.rest
 	out.Version, out.Owner, out.LastSeq = res.Version, res.Owner, res.LastSeq
-	out.CreatedAt, out.UpdatedAt, out.FinalizedAt = stamp(res.CreatedAt), stamp(res.UpdatedAt), stamp(res.FinalizedAt)
-	out.Now = stamp(res.Now)
+	out.CreatedAt, out.UpdatedAt = reply.stamp(0, res.CreatedAt), reply.stamp(1, res.UpdatedAt)
+	out.FinalizedAt, out.Now = reply.stamp(2, res.FinalizedAt), reply.stamp(3, res.Now)
 	if res.Final {
 		out.FinalSeq = &res.FinalSeq
 	}

@@ -70,15 +70,24 @@ func (v *validator) fail(field, format string, args ...any) {
 
 // text checks a string of least to most bytes.
 func (v *validator) text(field, s string, least, most int) {
+	if fault := textFault(s, least, most); fault != "" {
+		v.fail(field, "%s", fault)
+	}
+}
+
+// textFault says what is wrong with a string of least to most bytes; "" is nothing.
+func textFault(s string, least, most int) string {
 	switch {
 	case len(s) < least:
-		v.fail(field, "is missing")
+		return "is missing"
 	case len(s) > most:
-		v.fail(field, "is longer than %d bytes", most)
+		return fmt.Sprintf("is longer than %d bytes", most)
 	case strings.IndexByte(s, 0) >= 0:
-		v.fail(field, "holds U+0000")
+		return "holds U+0000"
 	case !utf8.ValidString(s):
-		v.fail(field, "is not valid UTF-8")
+		return "is not valid UTF-8"
+	default:
+		return ""
 	}
 }
 
@@ -199,7 +208,9 @@ func (v *validator) task(field string, b []byte) *document.Task {
 	if !v.payload(field, err) {
 		return nil
 	}
-	v.text(field+".id", t.ID, 1, maxID)
-	v.text(field+".context_id", t.ContextID, 0, maxID)
+	if textFault(t.ID, 1, maxID) != "" || textFault(t.ContextID, 0, maxID) != "" { // else no name is put together
+		v.text(field+".id", t.ID, 1, maxID)
+		v.text(field+".context_id", t.ContextID, 0, maxID)
+	}
 	return t
 }

@@ -18,8 +18,7 @@ func (s *Store) Get(ctx context.Context, req *backend.GetRequest) (backend.GetRe
 	result, err := at.row.Result(req.Owner, nil, s.now())
 	switch {
 	case err != nil:
-	case req.InPieces && !req.Extent.StateOnly:
-		at.view.keep(req.Extent.History)
+	case req.InPieces && at.size(req.Key.TaskID, req.Extent) >= 4*minPiece:
 		result.Version, result.Owner, result.Pieces = at.row.Version, at.row.Owner, at.view.pieces()
 	default:
 		result.Stored = at.stored(req.Key.TaskID, req.Extent)
