@@ -13,6 +13,7 @@ import (
 
 	"github.com/a2a-taskstore/taskstore/server/auth"
 	"github.com/a2a-taskstore/taskstore/server/limit"
+	"github.com/a2a-taskstore/taskstore/server/metrics"
 )
 
 // admission decides whether a server takes on a call, a stream or a connection.
@@ -28,6 +29,7 @@ type admission struct {
 	table       *limit.Table
 
 	log     *slog.Logger
+	seen    *metrics.Server
 	refused atomic.Int64
 	noted   atomic.Int64 // when refusals were last logged, in Unix nanoseconds
 }
@@ -38,7 +40,7 @@ const concurrentReads = 16
 // large is from how many bytes on requests and responses are counted. Smaller ones are bounded by the number of calls.
 const large = 64 << 10
 
-func newAdmission(cfg *Config) *admission {
+func newAdmission(cfg *Config, seen *metrics.Server) *admission {
 	l := cfg.Limits
 	return &admission{
 		limits:      l,
@@ -51,12 +53,16 @@ func newAdmission(cfg *Config) *admission {
 		reads:       make(chan struct{}, concurrentReads),
 		table:       limit.NewTable(),
 		log:         cfg.Logger,
+		seen:        seen,
 	}
 }
 
 // listener bounds the connections of a listener.
 func (a *admission) listener(l net.Listener) net.Listener {
-	return &limit.Listener{Listener: l, Connections: a.connections, Refused: func(net.Addr) { a.note() }}
+	return &limit.Listener{Listener: l, Connections: a.connections, Refused: func(net.Addr) {
+		a.seen.ConnectionsRefused.Inc()
+		a.note()
+	}}
 }
 
 // note counts what a limit refused, and says so in the log, at most every ten seconds: a line for each would make an overload

@@ -77,6 +77,7 @@ func (s *Server) ping(ctx context.Context) error {
 }
 
 func (s *Server) setServing(ok bool) {
+	s.serving.Store(ok)
 	status := healthgrpc.HealthCheckResponse_NOT_SERVING
 	if ok {
 		status = healthgrpc.HealthCheckResponse_SERVING
@@ -99,6 +100,7 @@ func (s *Server) sweepForever(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		s.seen.Swept(err)
 		if err != nil && !failing {
 			s.cfg.Logger.ErrorContext(ctx, "the sweeper fails, it goes on trying", "error", describe(err))
 		}
@@ -117,6 +119,7 @@ func (s *Server) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		s.seen.Removed(res)
 		sum.Tasks += res.Tasks
 		sum.Events += res.Events
 		sum.Keys += res.Keys

@@ -14,6 +14,7 @@ import (
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/server/auth"
 	"github.com/a2a-taskstore/taskstore/server/limit"
+	"github.com/a2a-taskstore/taskstore/server/metrics"
 )
 
 // call is an RPC while it runs: its context, and what the steps around its handler share. All of it belongs to the goroutine
@@ -23,6 +24,7 @@ type call struct {
 	method string // full
 	began  time.Time
 	id     string
+	counts *metrics.Method // nil: not counted
 	// session is of the principal that makes the call; nil for calls that are open to everybody.
 	session *auth.Session
 	held

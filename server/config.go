@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/server/auth"
 	"github.com/a2a-taskstore/taskstore/server/transport"
@@ -13,6 +15,9 @@ import (
 type Config struct {
 	// Logger gets one line per call (at debug, warn or error) and one per change of the server's state. nil: slog.Default().
 	Logger *slog.Logger
+
+	// Metrics gets the metrics of this one server. nil: none.
+	Metrics prometheus.Registerer
 
 	// MaxMessageBytes bounds a request. 0: DefaultMaxMessageBytes; at least MinMessageBytes. The store's limit for tasks must
 	// be TaskBytes of it, so that what is accepted can be read.

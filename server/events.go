@@ -68,6 +68,8 @@ func (s *service) readEvents(in *taskstorev1.ReadEventsRequest, stream grpc.Serv
 		return err
 	}
 	ctx := stream.Context()
+	s.seen.Readers.Inc()
+	defer s.seen.Readers.Dec()
 	out := &frames{stream: stream, call: callOf(ctx), admit: s.admit}
 	defer out.close()
 	reason, at, err := s.reader.Read(ctx, req, out)

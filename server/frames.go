@@ -117,7 +117,11 @@ func (f *frames) Events(events []backend.Event) error {
 	for i := range events {
 		size += len(events[i].Bytes)
 	}
-	return f.send(eventsFrame(events), size)
+	err := f.send(eventsFrame(events), size)
+	if err == nil {
+		f.admit.seen.Lag(events[0].CreatedAt, f.call.began)
+	}
+	return err
 }
 
 // send sends a frame whose payloads have so many bytes, or returns follow.ErrAgain if that has to wait.

@@ -66,6 +66,8 @@ func (v *validator) get(in *taskstorev1.GetRequest) *backend.GetRequest {
 // await returns when the task is newer than the version, and after the timeout in any case. A task that is not there may
 // still come, also one that was deleted: what is created under its id again has a newer version.
 func (s *service) await(ctx context.Context, req *backend.GetRequest, newerThan int64, timeout time.Duration) error {
+	s.seen.WaitingGets.Inc()
+	defer s.seen.WaitingGets.Dec()
 	ctx, stop := whileAllowed(ctx)
 	defer stop()
 	sub := s.hub.Subscribe(req.Key)

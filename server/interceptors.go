@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/a2a-taskstore/taskstore/backend"
@@ -20,7 +21,7 @@ import (
 
 // aroundUnary is the interceptor of unary calls. It does not see the request: that is decoded and validated by the handler.
 func (s *Server) aroundUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-	c := &call{Context: ctx, method: info.FullMethod, began: time.Now()}
+	c := &call{Context: ctx, method: info.FullMethod, began: time.Now(), counts: s.calls.Begin(info.FullMethod)}
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicked(p)
@@ -42,7 +43,7 @@ func (s *Server) aroundStream(srv any, stream grpc.ServerStream, info *grpc.Stre
 	defer cancel(nil)
 	stop := context.AfterFunc(s.draining, func() { cancel(context.Cause(s.draining)) })
 	defer stop()
-	c := &call{Context: ctx, method: info.FullMethod, began: time.Now()}
+	c := &call{Context: ctx, method: info.FullMethod, began: time.Now(), counts: s.calls.Begin(info.FullMethod)}
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicked(p)
@@ -105,11 +106,14 @@ func (s *Server) refuses(fullMethod string) bool {
 // end is the one place where an error becomes the status that the caller gets, and is logged.
 func (s *Server) end(c *call, err error) error {
 	if err == nil {
+		c.counts.End(codes.OK, c.began)
 		c.log(s.cfg.Logger, nil)
 		return nil
 	}
 	st := toStatus(err)
-	if limit.Refused(backend.ReasonOf(st)) {
+	c.counts.End(st.status.Code(), c.began)
+	if reason := backend.ReasonOf(st); limit.Refused(reason) {
+		s.seen.Refused(reason, limit.ScopeOf(st))
 		s.admit.note()
 	}
 	// Fails only where the stream is gone, and then nobody reads it.

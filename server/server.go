@@ -11,6 +11,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/server/follow"
+	"github.com/a2a-taskstore/taskstore/server/metrics"
 )
 
 // Server serves one store. Its methods are safe for concurrent use.
@@ -31,6 +33,11 @@ type Server struct {
 	health *health.Server
 	hub    *follow.Hub
 	admit  *admission
+	seen   *metrics.Server
+	calls  *metrics.Calls // nil: not counted
+
+	// serving is what the store last said, and leaving is set once a shutdown begins.
+	serving, leaving atomic.Bool
 
 	// draining ends when streams, and calls that wait, must end.
 	draining context.Context
@@ -54,7 +61,8 @@ const streamWorkers = 64
 // Server that is not used any more must be shut down in any case.
 func New(store backend.Store, cfg Config) *Server {
 	s := &Server{cfg: cfg.withDefaults(), store: store, health: health.NewServer()}
-	s.admit = newAdmission(&s.cfg)
+	s.seen = metrics.NewServer(s.cfg.Metrics)
+	s.admit = newAdmission(&s.cfg, s.seen)
 	s.draining, s.drain = context.WithCancelCause(context.Background())
 	s.background, s.stopBackground = context.WithCancel(context.Background())
 	s.hub = follow.NewHub(store, func(err error) {
@@ -93,12 +101,17 @@ func New(store backend.Store, cfg Config) *Server {
 		maxPayload: maxPayload,
 		guarded:    s.cfg.Auth != nil,
 		admit:      s.admit,
+		seen:       s.seen,
 		quotas:     newQuotas(store),
 		draining:   s.draining.Done(),
 	})
 	s.setServing(false)
 	healthgrpc.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
+	if s.cfg.Metrics != nil {
+		s.calls = metrics.NewCalls(s.cfg.Metrics, s.grpc.GetServiceInfo())
+		s.export(s.cfg.Metrics)
+	}
 	return s
 }
 
@@ -127,6 +140,7 @@ func (s *Server) Serve(listeners ...net.Listener) error {
 // calls are refused, and those that run are awaited. When ctx ends first, they are cut off and its error is returned. No
 // goroutine of the Server uses the store after Shutdown, except those of calls that were cut off, as they end.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.leaving.Store(true)
 	s.health.Shutdown()
 	if s.cfg.DrainDelay > 0 && s.draining.Err() == nil {
 		timer := time.NewTimer(s.cfg.DrainDelay)

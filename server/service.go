@@ -8,6 +8,7 @@ import (
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/server/follow"
+	"github.com/a2a-taskstore/taskstore/server/metrics"
 )
 
 // pageBytes is what a page of a list, or a frame of events, may weigh: less than the 4 MiB that gRPC clients take by default.
@@ -25,6 +26,7 @@ type service struct {
 	// guarded says that callers are principals, and may do what their grants say.
 	guarded bool
 	admit   *admission
+	seen    *metrics.Server
 	quotas  *quotas
 	// draining is closed when calls that wait must end.
 	draining <-chan struct{}

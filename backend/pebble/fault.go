@@ -21,6 +21,8 @@ type fault struct {
 	err    error // set before broken is closed
 	// serving is set once the store is open. Before that Open returns the cause, and nothing is logged.
 	serving atomic.Bool
+	// stalls counts how often writes began to wait for compaction.
+	stalls atomic.Int64
 }
 
 func newFault(log *slog.Logger) *fault {
@@ -127,6 +129,7 @@ func (f *fault) listener() *pebble.EventListener {
 			_ = f.raise(fmt.Errorf("pebble: %s", info))
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
+			f.stalls.Add(1)
 			f.log.Warn("pebble: writes wait for compaction", "reason", info.Reason)
 		},
 	}

@@ -144,6 +144,7 @@ func (x *section) commit(ctx context.Context, b *pebble.Batch, changed ...backen
 			return b.Close()
 		})
 		if w.err == nil {
+			s.committed.Add(1)
 			s.watchers.Notify(changed...)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/a2a-taskstore/taskstore/backend"
@@ -70,6 +71,7 @@ type Store struct {
 	commits sync.WaitGroup
 
 	committers committers
+	committed  atomic.Int64 // writes
 }
 
 var _ backend.Store = (*Store)(nil)

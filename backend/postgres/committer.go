@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -46,6 +47,8 @@ type committer struct {
 	queue  []*op
 	wake   chan struct{} // holds a token while the queue may not be empty
 	closed bool
+
+	transactions, commits atomic.Int64 // see Stats
 }
 
 func newCommitter(pool *pgxpool.Pool, clock *clock, changed func([]backend.Key)) *committer {
@@ -317,6 +320,8 @@ func (c *committer) settle(ops []*op, won map[int64]struct{}) (again []*op) {
 			again = append(again, o)
 		}
 	}
+	c.transactions.Add(1)
+	c.commits.Add(int64(len(winners)))
 	c.doubt(again)
 	c.changed(changedKeys(winners))
 	for _, o := range winners {

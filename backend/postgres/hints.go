@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,6 +45,8 @@ type hints struct {
 	config   *pgx.ConnConfig
 	watchers *backend.Watchers
 	logger   *slog.Logger
+	// listening is set while hints come.
+	listening atomic.Bool
 
 	mu      sync.Mutex
 	pending map[backend.Key]struct{}
@@ -148,6 +151,8 @@ func (h *hints) listenOnce(ctx context.Context, listening func()) error {
 		return err
 	}
 	listening()
+	h.listening.Store(true)
+	defer h.listening.Store(false)
 	for {
 		wait, cancel := context.WithTimeout(ctx, listenCheck)
 		note, err := conn.WaitForNotification(wait)

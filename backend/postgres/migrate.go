@@ -141,18 +141,18 @@ func createSchema(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// checkSchema refuses a schema that this program does not work with.
-func checkSchema(ctx context.Context, db *sql.DB) error {
+// checkSchema refuses a schema that this program does not work with, and returns the version of one that it does.
+func checkSchema(ctx context.Context, db *sql.DB) (int64, error) {
 	want, err := latestMigration()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	found, err := schemaVersion(ctx, db)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if found != want {
-		return &SchemaError{Found: found, Want: want}
+		return found, &SchemaError{Found: found, Want: want}
 	}
-	return nil
+	return found, nil
 }

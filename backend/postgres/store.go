@@ -79,6 +79,7 @@ const (
 // Store is a backend.Store in PostgreSQL.
 type Store struct {
 	cfg    Config
+	schema int64 // its version
 	clock  *clock
 	writes *pgxpool.Pool // of the committers
 	reads  *pgxpool.Pool
@@ -112,11 +113,12 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, dsnError(err)
 	}
-	if err := prepareSchema(ctx, parsed.ConnConfig, &cfg); err != nil {
+	schema, err := prepareSchema(ctx, parsed.ConnConfig, &cfg)
+	if err != nil {
 		return nil, err
 	}
 
-	s := &Store{cfg: cfg, clock: &clock{own: cfg.Now}, seed: maphash.MakeSeed()}
+	s := &Store{cfg: cfg, schema: schema, clock: &clock{own: cfg.Now}, seed: maphash.MakeSeed()}
 	reserved := cfg.Committers
 	if !cfg.PollOnly {
 		reserved++
@@ -178,7 +180,8 @@ func (c *Config) complete() error {
 	return nil
 }
 
-func prepareSchema(ctx context.Context, conn *pgx.ConnConfig, cfg *Config) error {
+// prepareSchema returns the version of the schema, which is the one that this program works with.
+func prepareSchema(ctx context.Context, conn *pgx.ConnConfig, cfg *Config) (int64, error) {
 	direct := conn.Copy()
 	if cfg.StatementMode != Prepared {
 		direct.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -186,8 +189,7 @@ func prepareSchema(ctx context.Context, conn *pgx.ConnConfig, cfg *Config) error
 	db := stdlib.OpenDB(*direct)
 	defer db.Close()
 	if cfg.Migrate {
-		_, err := migrate(ctx, db, cfg.Logger)
-		return err
+		return migrate(ctx, db, cfg.Logger)
 	}
 	return checkSchema(ctx, db)
 }

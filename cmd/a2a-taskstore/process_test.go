@@ -98,7 +98,8 @@ func newProcess(t *testing.T) *process {
 func (p *process) start(args ...string) {
 	p.t.Helper()
 	p.log.Reset()
-	p.cmd = exec.Command(p.binary, append([]string{"serve", "--listen", p.address, "--data-dir", p.dataDir}, args...)...)
+	// No admin port, of which a machine has one by default, unless the test gives one.
+	p.cmd = exec.Command(p.binary, append([]string{"serve", "--admin-listen=", "--listen", p.address, "--data-dir", p.dataDir}, args...)...)
 	p.cmd.Stderr = &p.log
 	p.cmd.Env = append(os.Environ(), p.env...)
 	if err := p.cmd.Start(); err != nil {

@@ -19,6 +19,7 @@ type serveCmd struct {
 	UnixSocket string `help:"Path of a unix socket to listen on, too." placeholder:"PATH" group:"Listeners"`
 	Insecure   bool   `help:"Allow an address other than loopback without TLS or without credentials: whoever reaches it may read and write everything." group:"Listeners"`
 
+	adminFlags     `group:"Observability"`
 	accessFlags    `group:"Access"`
 	storeFlags     `group:"Storage"`
 	retentionFlags `group:"Retention"`
@@ -52,6 +53,12 @@ func (c *serveCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	admin, err := c.adminFlags.start(log)
+	if err != nil {
+		closeAll(listeners)
+		return err
+	}
+	defer admin.stop() // last: it says how the draining goes
 	store, err := c.open(e.ctx, log, c.storeFlags.limits())
 	if err != nil {
 		closeAll(listeners)
@@ -64,7 +71,9 @@ func (c *serveCmd) Run(e *env) error {
 	}()
 
 	defer gcpace.Start()()
-	srv := server.New(store, cfg)
+	observed := admin.observe(store, &cfg)
+	srv := server.New(observed, cfg)
+	admin.serves(srv, log)
 	stopAdmin := serveAdmin(&c.storeFlags, store, log)
 	defer stopAdmin()
 	for _, l := range listeners {
@@ -101,14 +110,11 @@ func (c *serveCmd) check() error {
 	if c.Listen == "" && c.UnixSocket == "" {
 		return usagef("nothing to listen on: give --listen or --unix-socket")
 	}
-	if c.Listen != "" {
-		_, port, err := net.SplitHostPort(c.Listen)
-		if err == nil {
-			_, err = net.LookupPort("tcp", port)
-		}
-		if err != nil {
-			return usagef("--listen: %q is not host:port", c.Listen)
-		}
+	if err := checkAddress("--listen", c.Listen); err != nil {
+		return err
+	}
+	if err := c.adminFlags.check(c.Insecure); err != nil {
+		return err
 	}
 	if err := c.accessFlags.check(c.Listen, c.Insecure); err != nil {
 		return err
@@ -123,6 +129,21 @@ func (c *serveCmd) check() error {
 		return err
 	}
 	return c.retentionFlags.check()
+}
+
+// checkAddress refuses what is not a TCP address; "" is none.
+func checkAddress(flag, address string) error {
+	if address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return usagef("%s: %q is not host:port", flag, address)
+	}
+	return nil
 }
 
 const (

@@ -51,7 +51,7 @@ func (s *storeProcess) start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log.Reset()
-	s.cmd = exec.Command(s.binary, "serve", "--listen", s.address, "--data-dir", s.dataDir)
+	s.cmd = exec.Command(s.binary, "serve", "--admin-listen=", "--listen", s.address, "--data-dir", s.dataDir)
 	s.cmd.Stderr = &s.log
 	if err := s.cmd.Start(); err != nil {
 		return fmt.Errorf("start the store: %w", err)

@@ -7,6 +7,7 @@
 package limit
 
 import (
+	"errors"
 	"time"
 
 	"github.com/a2a-taskstore/taskstore/backend"
@@ -76,6 +77,14 @@ func (r *Refusal) Error() string { return r.reason.Error() }
 
 // Unwrap returns the reason with its metadata.
 func (r *Refusal) Unwrap() error { return &r.reason }
+
+// ScopeOf is whose limit refused with err; "" if none did.
+func ScopeOf(err error) Scope {
+	if r, ok := errors.AsType[*Refusal](err); ok {
+		return Scope(r.reason.Meta["scope"])
+	}
+	return ""
+}
 
 // Refused reports whether a limit refused.
 func Refused(reason backend.Reason) bool {
