@@ -12,6 +12,7 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
+	"go.yaml.in/yaml/v3"
 )
 
 func loadCompose(t *testing.T) *types.Project {
@@ -58,12 +59,12 @@ func TestCompose(t *testing.T) {
 			}
 		}
 	}
-	if len(project.Services) != 7 {
+	if len(project.Services) != 9 {
 		t.Errorf("%d services", len(project.Services))
 	}
 }
 
-// What the services are told about each other is there: hosts of the proxy, files that are mounted.
+// What the services are told about each other is there: hosts of the proxy and of Prometheus, files that are mounted.
 func TestComposeFilesFitTogether(t *testing.T) {
 	t.Parallel()
 	project := loadCompose(t)
@@ -76,11 +77,26 @@ func TestComposeFilesFitTogether(t *testing.T) {
 			}
 		}
 	}
+	var prometheus struct {
+		ScrapeConfigs []struct {
+			StaticConfigs []struct {
+				Targets []string
+			} `yaml:"static_configs"`
+		} `yaml:"scrape_configs"`
+	}
+	if err := yaml.Unmarshal(read(t, "compose/prometheus.yaml"), &prometheus); err != nil {
+		t.Fatal(err)
+	}
 	var hosts []string
+	for _, config := range prometheus.ScrapeConfigs {
+		for _, static := range config.StaticConfigs {
+			hosts = append(hosts, static.Targets...)
+		}
+	}
 	for _, m := range regexp.MustCompile(`server (\S+:\d+);`).FindAllStringSubmatch(string(read(t, "compose/nginx.conf")), -1) {
 		hosts = append(hosts, m[1])
 	}
-	if len(hosts) != 2 {
+	if len(hosts) != 4 {
 		t.Errorf("hosts %v", hosts)
 	}
 	for _, hostport := range hosts {

@@ -114,6 +114,7 @@ func TestHelmModes(t *testing.T) {
 postgres: {existingSecret: pg, migrate: job, statementMode: describe, notify: false}
 auth: {existingSecret: principals}
 tls: {existingSecret: tls, clientCA: true}
+metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}}
 imagePullSecrets: [{name: pull}]
 serviceAccountName: sa
 priorityClassName: high
@@ -126,7 +127,7 @@ topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: D
 service: {annotations: {e: f}}
 extraArgs: ["--retain-tombstone=1h"]
 extraEnv: [{name: A2A_TASKSTORE_LOG_FORMAT, value: json}]
-`, "Deployment/r-a2a-taskstore Job/r-a2a-taskstore-migrate PodDisruptionBudget/r-a2a-taskstore Service/r-a2a-taskstore"},
+`, "Deployment/r-a2a-taskstore Job/r-a2a-taskstore-migrate PodDisruptionBudget/r-a2a-taskstore Service/r-a2a-taskstore ServiceMonitor/r-a2a-taskstore"},
 		"shared, all inline": {"postgres: {dsn: 'postgres://db/x'}\npodDisruptionBudget: {enabled: false}\ninsecure: true",
 			"Deployment/r-a2a-taskstore Secret/r-a2a-taskstore-postgres Service/r-a2a-taskstore"},
 		"embedded": {"mode: embedded\npersistence: {size: 1Gi, storageClassName: fast}" + network,
@@ -258,28 +259,9 @@ func checkContainer(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 	if c.Args[0] != "serve" {
 		return
 	}
-	for what, probe := range map[string]*corev1.Probe{"readiness": c.ReadinessProbe, "startup": c.StartupProbe} {
-		if probe == nil || probe.Exec == nil {
-			t.Errorf("no %s probe", what)
-			continue
-		}
-		command := probe.Exec.Command
-		checkCommand(t, store, command[1:], nil) // without the image's entrypoint
-		if socket := address(command); socket == "" || !slices.Contains(c.Args, "--unix-socket="+socket) {
-			t.Errorf("nothing answers the %s probe: %q", what, command)
+	for what, probe := range map[string]*corev1.Probe{"liveness": c.LivenessProbe, "readiness": c.ReadinessProbe, "startup": c.StartupProbe} {
+		if probe == nil || probe.HTTPGet == nil || !slices.Contains(c.Args, "--admin-listen=:"+probe.HTTPGet.Port.String()) {
+			t.Errorf("no %s probe, or nothing that answers it: %v", what, probe)
 		}
 	}
-	if live := c.LivenessProbe; live == nil || live.TCPSocket == nil && live.Exec == nil {
-		t.Errorf("no liveness probe: %v", live)
-	}
-}
-
-// address is the path of the socket that a health check asks.
-func address(command []string) string {
-	for _, arg := range command {
-		if path, ok := strings.CutPrefix(arg, "--address=unix://"); ok {
-			return path
-		}
-	}
-	return ""
 }

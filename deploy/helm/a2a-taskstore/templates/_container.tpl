@@ -7,7 +7,7 @@
 {{- else }}
 - --listen=:{{ .Values.service.port }}
 {{- end }}
-- --unix-socket=/run/a2a-taskstore/health.sock
+- --admin-listen=:{{ .Values.metrics.port }}
 - --backend={{ $backend }}
 {{- if eq $backend "postgres" }}
 - --postgres-max-conns={{ .Values.postgres.maxConns }}
@@ -85,30 +85,27 @@ args:
   {{- include "a2a-taskstore.args" . | nindent 2 }}
 env:
   {{- include "a2a-taskstore.env" . | trim | nindent 2 }}
-{{- if ne .Values.mode "sidecar" }}
 ports:
+  {{- if ne .Values.mode "sidecar" }}
   - name: grpc
     containerPort: {{ .Values.service.port }}
-{{- end }}
-# Liveness is no more than that connections are taken: restarting replicas does not bring a database back.
-livenessProbe:
-  {{- if eq .Values.mode "sidecar" }}
-  exec: {{ include "a2a-taskstore.healthcheck" . }}
-  {{- else }}
-  tcpSocket: {port: {{ .Values.service.port }}}
   {{- end }}
+  - name: admin
+    containerPort: {{ .Values.metrics.port }}
+# Liveness never asks the database: restarting replicas does not bring it back.
+livenessProbe:
+  httpGet: {path: /livez, port: {{ .Values.metrics.port }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 3
 readinessProbe:
-  exec: {{ include "a2a-taskstore.healthcheck" . }}
-  periodSeconds: 3
-  timeoutSeconds: 3
+  httpGet: {path: /readyz, port: {{ .Values.metrics.port }}}
+  periodSeconds: 2
+  timeoutSeconds: 2
   failureThreshold: 2
 # A migration or the recovery of a large store may take its time.
 startupProbe:
-  exec: {{ include "a2a-taskstore.healthcheck" . }}
-  timeoutSeconds: 3
+  httpGet: {path: /livez, port: {{ .Values.metrics.port }}}
   periodSeconds: 2
   failureThreshold: 150
 resources:
@@ -122,8 +119,6 @@ securityContext:
     type: RuntimeDefault
   {{- end }}
 volumeMounts:
-  - name: a2a-taskstore-run
-    mountPath: /run/a2a-taskstore
   {{- if eq (include "a2a-taskstore.backend" .) "pebble" }}
   - name: {{ include "a2a-taskstore.volume" . }}
     mountPath: /data
@@ -140,19 +135,12 @@ volumeMounts:
   {{- end }}
 {{- end -}}
 
-{{- /* Asked over a unix socket, which needs neither TLS nor a credential for that. */ -}}
-{{- define "a2a-taskstore.healthcheck" -}}
-{command: [/a2a-taskstore, healthcheck, "--address=unix:///run/a2a-taskstore/health.sock", --timeout=2s]}
-{{- end -}}
-
 {{- define "a2a-taskstore.volume" -}}
 a2a-taskstore-data
 {{- end -}}
 
 {{- /* Volumes of the container. Whole Secrets are mounted, never a subPath: those would not follow a change. */ -}}
 {{- define "a2a-taskstore.volumes" -}}
-- name: a2a-taskstore-run
-  emptyDir: {medium: Memory, sizeLimit: 1Mi}
 {{- if and (eq .Values.mode "sidecar") (eq (include "a2a-taskstore.backend" .) "pebble") }}
 - name: {{ include "a2a-taskstore.volume" . }}
   emptyDir: {}
