@@ -40,9 +40,13 @@ func (s *service) authorize(ctx context.Context, access auth.Access, scope *task
 	return c.session.Authorize(access, scope.GetTenant(), scope != nil && scope.Owner != nil)
 }
 
-// enter decides whether a request that was decoded is handled: whether it is allowed, and within the limits.
+// enter decides whether a request that was decoded is handled: whether it is allowed, leaves the trace
+// that it must, and is within the limits.
 func (s *service) enter(ctx context.Context, access auth.Access, scope *taskstorev1.Scope, size int, stream bool) error {
 	if err := s.authorize(ctx, access, scope); err != nil {
+		return err
+	}
+	if err := s.auditable(ctx, access); err != nil {
 		return err
 	}
 	return s.admit.received(callOf(ctx), scope.GetTenant(), size, stream)

@@ -27,6 +27,7 @@ type call struct {
 	counts *metrics.Method // nil: not counted
 	// session is of the principal that makes the call; nil for calls that are open to everybody.
 	session *auth.Session
+	audited audited
 	held
 }
 

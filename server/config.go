@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/server/audit"
 	"github.com/a2a-taskstore/taskstore/server/auth"
 	"github.com/a2a-taskstore/taskstore/server/transport"
 )
@@ -15,6 +16,9 @@ import (
 type Config struct {
 	// Logger gets one line per call (at debug, warn or error) and one per change of the server's state. nil: slog.Default().
 	Logger *slog.Logger
+
+	// Audit gets a line for each call that changes, or reads, a task. The caller closes it after Shutdown. nil: none.
+	Audit *audit.Log
 
 	// Metrics gets the metrics of this one server. nil: none.
 	Metrics prometheus.Registerer

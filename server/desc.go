@@ -8,6 +8,7 @@ import (
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
+	"github.com/a2a-taskstore/taskstore/server/audit"
 	"github.com/a2a-taskstore/taskstore/server/auth"
 )
 
@@ -16,21 +17,21 @@ import (
 var serviceName = taskstorev1.TaskStoreService_ServiceDesc.ServiceName
 
 // serviceDesc takes the place of the generated one, which decodes the public messages. Next to each method is what it does with
-// tasks: there is no method without a rule of who may call it.
+// tasks, and what the audit log says of it: there is no method without a rule of who may call it, and what that leaves.
 var serviceDesc = grpc.ServiceDesc{
 	ServiceName: serviceName,
 	HandlerType: (*any)(nil),
 	Methods: []grpc.MethodDesc{
-		unary("Save", auth.Write, (*service).save),
-		unary("Get", auth.Read, (*service).get),
-		unary("List", auth.Read, (*service).list),
-		unary("Delete", auth.Write, (*service).delete),
-		unary("ClaimKey", auth.Write, (*service).claimKey),
-		unary("ReleaseKey", auth.Write, (*service).releaseKey),
-		unary("AppendEvent", auth.Write, (*service).appendEvent),
+		unary("Save", auth.Write, saveNames, (*service).save, savedAs),
+		unary("Get", auth.Read, namesTask, (*service).get, readAs),
+		unary("List", auth.Read, namesNothing, (*service).list, saysNothing),
+		unary("Delete", auth.Write, namesTask, (*service).delete, deletedAs),
+		unary("ClaimKey", auth.Write, claimNames, (*service).claimKey, claimedAs),
+		unary("ReleaseKey", auth.Write, releaseNames, (*service).releaseKey, saysNothing),
+		unary("AppendEvent", auth.Write, namesTask, (*service).appendEvent, appendedAs),
 	},
 	Streams: []grpc.StreamDesc{
-		serverStream("ReadEvents", auth.Read, (*service).readEvents),
+		serverStream("ReadEvents", auth.Read, namesTask, (*service).readEvents),
 	},
 	Metadata: taskstorev1.TaskStoreService_ServiceDesc.Metadata,
 }
@@ -53,8 +54,12 @@ type message[T any] interface {
 
 // unary describes a method. The request is decoded behind the interceptors, as a stream's is: what they refuse is never
 // parsed, and they see, and log, what does not decode. They do not see the request's fields.
-func unary[T any, Req message[T], Resp any](name string, access auth.Access, call func(*service, context.Context, Req) (Resp, error)) grpc.MethodDesc {
+func unary[T any, Req message[T], Resp any](
+	name string, access auth.Access,
+	names func(Req, *audit.Entry), call func(*service, context.Context, Req) (Resp, error), answers func(Resp, *audit.Entry),
+) grpc.MethodDesc {
 	info := &grpc.UnaryServerInfo{FullMethod: "/" + serviceName + "/" + name}
+	accessOf[info.FullMethod] = access
 	handle := func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		handler := func(ctx context.Context, _ any) (any, error) {
 			req := Req(new(T))
@@ -63,12 +68,19 @@ func unary[T any, Req message[T], Resp any](name string, access auth.Access, cal
 				return nil, err
 			}
 			s := srv.(*service)
+			entry := s.named(ctx, access, req.GetScope())
+			if entry != nil {
+				names(req, entry)
+			}
 			if err := s.enter(ctx, access, req.GetScope(), size, false); err != nil {
 				return nil, err
 			}
 			resp, err := call(s, ctx, req)
 			if err != nil {
 				return nil, err
+			}
+			if entry != nil {
+				answers(resp, entry)
 			}
 			return s.leave(ctx, resp), nil
 		}
@@ -80,8 +92,12 @@ func unary[T any, Req message[T], Resp any](name string, access auth.Access, cal
 	return grpc.MethodDesc{MethodName: name, Handler: handle}
 }
 
-// serverStream describes a method that answers one request with a stream.
-func serverStream[T any, Req message[T]](name string, access auth.Access, call func(*service, Req, grpc.ServerStream) error) grpc.StreamDesc {
+// serverStream describes a method that answers one request with a stream. Its line in the audit log is written when the stream
+// begins.
+func serverStream[T any, Req message[T]](
+	name string, access auth.Access, names func(Req, *audit.Entry), call func(*service, Req, grpc.ServerStream) error,
+) grpc.StreamDesc {
+	accessOf["/"+serviceName+"/"+name] = access
 	handle := func(srv any, stream grpc.ServerStream) error {
 		req := Req(new(T))
 		size, err := decode(req, stream.RecvMsg)
@@ -89,6 +105,9 @@ func serverStream[T any, Req message[T]](name string, access auth.Access, call f
 			return err
 		}
 		s := srv.(*service)
+		if entry := s.named(stream.Context(), access, req.GetScope()); entry != nil {
+			names(req, entry)
+		}
 		if err := s.enter(stream.Context(), access, req.GetScope(), size, true); err != nil {
 			return err
 		}

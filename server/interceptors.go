@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/server/audit"
 	"github.com/a2a-taskstore/taskstore/server/limit"
 )
 
@@ -61,16 +62,23 @@ func (s *Server) aroundStream(srv any, stream grpc.ServerStream, info *grpc.Stre
 	if c.session != nil {
 		defer c.session.Watch(cancel)()
 	}
-	return handler(srv, &endableStream{stream, c})
+	return handler(srv, &endableStream{stream, c, s.cfg.Audit})
 }
 
 // endableStream is a stream that can be ended from this side while it waits for its caller.
 type endableStream struct {
 	grpc.ServerStream
-	ctx context.Context
+	call  *call
+	audit *audit.Log
 }
 
-func (s *endableStream) Context() context.Context { return s.ctx }
+func (s *endableStream) Context() context.Context { return s.call }
+
+// SendMsg sends a message. The first one says that the caller may read, so that what it reads is preceded by its line.
+func (s *endableStream) SendMsg(m any) error {
+	s.call.audit(s.audit, nil)
+	return s.ServerStream.SendMsg(m)
+}
 
 // RecvMsg receives a message, or fails with the cause of the context's end. What it leaves behind then ends with the handler.
 func (s *endableStream) RecvMsg(m any) error {
@@ -79,8 +87,8 @@ func (s *endableStream) RecvMsg(m any) error {
 	select {
 	case err := <-received:
 		return err
-	case <-s.ctx.Done():
-		return context.Cause(s.ctx)
+	case <-s.call.Done():
+		return context.Cause(s.call)
 	}
 }
 
@@ -107,11 +115,13 @@ func (s *Server) refuses(fullMethod string) bool {
 func (s *Server) end(c *call, err error) error {
 	if err == nil {
 		c.counts.End(codes.OK, c.began)
+		c.audit(s.cfg.Audit, nil)
 		c.log(s.cfg.Logger, nil)
 		return nil
 	}
 	st := toStatus(err)
 	c.counts.End(st.status.Code(), c.began)
+	c.audit(s.cfg.Audit, st)
 	if reason := backend.ReasonOf(st); limit.Refused(reason) {
 		s.seen.Refused(reason, limit.ScopeOf(st))
 		s.admit.note()

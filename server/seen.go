@@ -33,6 +33,16 @@ func (s *Server) export(reg prometheus.Registerer) {
 		})
 		exportReloads(reg, "certificates", tls.Stats)
 	}
+	if audit := s.cfg.Audit; audit != nil {
+		gauge("audit_log_failing", "1 while the audit log cannot be written.", func() float64 { return number01(audit.Stats().Failing) })
+		f.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: metrics.Namespace, Name: "audit_log_lines_total", Help: "Lines that were written to the audit log.",
+		}, func() float64 { return float64(audit.Stats().Lines) })
+		f.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: metrics.Namespace, Name: "audit_log_lost_lines_total",
+			Help: "Lines that are missing in the audit log, because it could not be written for too long.",
+		}, func() float64 { return float64(audit.Stats().Lost) })
+	}
 	if auth := s.cfg.Auth; auth != nil {
 		gauge("principals", "Principals that the credentials file names.", func() float64 { return float64(auth.Principals()) })
 		f.NewCounterFunc(prometheus.CounterOpts{

@@ -101,6 +101,7 @@ func New(store backend.Store, cfg Config) *Server {
 		maxPayload: maxPayload,
 		guarded:    s.cfg.Auth != nil,
 		admit:      s.admit,
+		audit:      s.cfg.Audit,
 		seen:       s.seen,
 		quotas:     newQuotas(store),
 		draining:   s.draining.Done(),

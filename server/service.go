@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/server/audit"
 	"github.com/a2a-taskstore/taskstore/server/follow"
 	"github.com/a2a-taskstore/taskstore/server/metrics"
 )
@@ -26,6 +27,7 @@ type service struct {
 	// guarded says that callers are principals, and may do what their grants say.
 	guarded bool
 	admit   *admission
+	audit   *audit.Log // nil: off
 	seen    *metrics.Server
 	quotas  *quotas
 	// draining is closed when calls that wait must end.

@@ -107,8 +107,8 @@ func checkLabels(t *testing.T, family *dto.MetricFamily) {
 // describeMetrics writes the list.
 func describeMetrics(families map[string]*dto.MetricFamily, on map[string][]string) string {
 	var b strings.Builder
-	b.WriteString("# Metrics\n\nWhat `/metrics` on the admin port shows, next to `go_*` and `process_*`. Generated from what servers with TLS and credentials\n" +
-		"export: `go generate ./cmd/a2a-taskstore`. Times are in seconds.\n\n| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n")
+	b.WriteString("# Metrics\n\nWhat `/metrics` on the admin port shows, next to `go_*` and `process_*`. Generated from what servers with TLS, credentials\n" +
+		"and an audit log export: `go generate ./cmd/a2a-taskstore`. Times are in seconds.\n\n| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n")
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		f := families[name]
 		var labels []string
@@ -145,7 +145,7 @@ func scrapeAfterTraffic(t *testing.T, args ...string) string {
 	p := newProcess(t)
 	p.options = []client.Option{client.WithTLS(config), client.WithTokenSource(client.TokenFromFile(path("token")))}
 	p.start(append(args, "--admin-listen", "127.0.0.1:0", "--tls-cert", pair.Cert, "--tls-key", pair.Key,
-		"--credentials-file", path("credentials.yaml"))...)
+		"--credentials-file", path("credentials.yaml"), "--audit-log", path("audit.log"))...)
 
 	c, owner := p.client(), secretName
 	scope := &taskstorev1.Scope{Tenant: secretName, Owner: &owner}
@@ -191,6 +191,8 @@ func scrapeAfterTraffic(t *testing.T, args ...string) string {
 	for _, line := range []string{
 		`a2a_taskstore_ready 1`,
 		`a2a_taskstore_readers 0`,
+		`a2a_taskstore_audit_log_failing 0`,
+		`a2a_taskstore_audit_log_lost_lines_total 0`,
 		`a2a_taskstore_events_appended_total 1`,
 		`a2a_taskstore_conflicts_total{reason="TASK_EXISTS"} 1`,
 		`a2a_taskstore_claims_total{outcome="claimed"} 1`,

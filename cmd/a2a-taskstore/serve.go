@@ -20,6 +20,7 @@ type serveCmd struct {
 	Insecure   bool   `help:"Allow an address other than loopback without TLS or without credentials: whoever reaches it may read and write everything." group:"Listeners"`
 
 	adminFlags     `group:"Observability"`
+	auditFlags     `group:"Observability"`
 	accessFlags    `group:"Access"`
 	storeFlags     `group:"Storage"`
 	retentionFlags `group:"Retention"`
@@ -45,9 +46,14 @@ func (c *serveCmd) Run(e *env) error {
 		DrainDelay:      c.DrainDelay,
 		Limits:          c.limitFlags.limits(),
 	}
-	if err := c.accessFlags.apply(&cfg); err != nil {
+	err := c.accessFlags.apply(&cfg)
+	if err != nil {
 		return err
 	}
+	if cfg.Audit, err = c.openAudit(log); err != nil {
+		return err
+	}
+	defer closeAudit(cfg.Audit, log)
 	// Before the store is opened, so that an address that is taken leaves nothing behind. Callers wait until it serves.
 	listeners, err := c.listeners()
 	if err != nil {
@@ -114,6 +120,9 @@ func (c *serveCmd) check() error {
 		return err
 	}
 	if err := c.adminFlags.check(c.Insecure); err != nil {
+		return err
+	}
+	if err := c.auditFlags.check(); err != nil {
 		return err
 	}
 	if err := c.accessFlags.check(c.Listen, c.Insecure); err != nil {

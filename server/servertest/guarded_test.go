@@ -70,7 +70,7 @@ type guarded struct {
 }
 
 // guard serves the store, with a credentials file.
-func guard(t *testing.T, store backend.Store, credentials string) *guarded {
+func guard(t *testing.T, store backend.Store, credentials string, options ...func(*server.Config)) *guarded {
 	t.Helper()
 	g := &guarded{store: &countingStore{Store: store}, file: filepath.Join(t.TempDir(), "credentials.yaml")}
 	g.replace(t, credentials)
@@ -79,9 +79,13 @@ func guard(t *testing.T, store backend.Store, credentials string) *guarded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(g.store, server.Config{
+	cfg := server.Config{
 		Logger: slog.New(slog.DiscardHandler), SweepInterval: -1, Auth: g.auth, ReloadInterval: soon,
-	})
+	}
+	for _, o := range options {
+		o(&cfg)
+	}
+	s := server.New(g.store, cfg)
 	lis := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(lis) }()
