@@ -35,12 +35,12 @@ type Command struct {
 	Duration    time.Duration `help:"Length of a sample of the workloads that run for a time; 0: 1s." default:"0s"`
 	Quick       bool          `help:"Sizes that finish in a minute: to see that it works, not how fast."`
 
-	Output  string `help:"table for people, json for programs." enum:"table,json" default:"table" short:"o"`
-	JSON    string `help:"Write the report to a file, too." type:"path" placeholder:"FILE"`
-	SVG     string `help:"Write plots into a directory: cost per event against stream length, throughput against callers." type:"path" placeholder:"DIR"`
-	Profile string `help:"Write CPU and allocation profiles of the served processes into a directory, one of each per workload and backend." type:"path" placeholder:"DIR"`
-	Check   string `help:"Run nothing: compare the report in a file with the goals, and fail if one is missed." type:"existingfile" placeholder:"FILE"`
-	List    bool   `help:"List the workloads."`
+	Output  string   `help:"table for people, json for programs." enum:"table,json" default:"table" short:"o"`
+	JSON    string   `help:"Write the report to a file, too." type:"path" placeholder:"FILE"`
+	SVG     string   `help:"Write plots into a directory: cost per event against stream length, throughput against callers." type:"path" placeholder:"DIR"`
+	Profile string   `help:"Write CPU and allocation profiles of the served processes into a directory, one of each per workload and backend." type:"path" placeholder:"DIR"`
+	Check   []string `help:"Run nothing: compare the reports in files, of one run or of several, with the goals, and fail if one is missed." type:"existingfile" placeholder:"FILE"`
+	List    bool     `help:"List the workloads."`
 
 	// Connection says how to connect to Address, where plain text without a credential is not enough.
 	Connection []grpc.DialOption `kong:"-"`
@@ -88,8 +88,8 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 		return serveChild(ctx, os.Stdin, stdout)
 	case c.List:
 		return listWorkloads(stdout)
-	case c.Check != "":
-		return checkFile(c.Check, stdout)
+	case len(c.Check) > 0:
+		return checkFiles(c.Check, stdout)
 	}
 	if err := c.Validate(); err != nil {
 		return err

@@ -36,14 +36,18 @@ func (g *goal) bound() string {
 	return "≤ " + cell(g.limit)
 }
 
-// checkFile writes what a report says about each goal. It returns ErrMissed if one is missed. What was not measured is said,
+// checkFiles writes what reports say about each goal. It returns ErrMissed if one is missed. What was not measured is said,
 // and is not missed.
-func checkFile(path string, w io.Writer) error {
-	r, err := loadReport(path)
-	if err != nil {
-		return err
+func checkFiles(paths []string, w io.Writer) error {
+	all := &Report{}
+	for _, path := range paths {
+		r, err := loadReport(path)
+		if err != nil {
+			return err
+		}
+		all.Results = append(all.Results, r.Results...)
 	}
-	return r.check(w)
+	return all.check(w)
 }
 
 func (r *Report) check(w io.Writer) error {

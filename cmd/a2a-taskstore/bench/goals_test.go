@@ -152,7 +152,7 @@ func TestCheckSaysWhatIsReached(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		command := Command{Check: path}
+		command := Command{Check: []string{path}}
 		if err := command.Run(t.Context(), &out, os.Stderr); !errors.Is(err, tc.want) || tc.want == nil && err != nil {
 			t.Errorf("%v ms: error %v, want %v", tc.ready, err, tc.want)
 		}
@@ -173,7 +173,7 @@ func TestCheckRefusesWhatIsNoReport(t *testing.T) {
 	if err := os.WriteFile(path, []byte("ops/s 17"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkFile(path, os.Stderr); err == nil || errors.Is(err, ErrMissed) {
+	if err := checkFiles([]string{path}, os.Stderr); err == nil || errors.Is(err, ErrMissed) {
 		t.Errorf("got %v", err)
 	}
 }
