@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/backend/observe"
 	"github.com/a2a-taskstore/taskstore/server"
 	"github.com/a2a-taskstore/taskstore/server/gcpace"
+	"github.com/a2a-taskstore/taskstore/server/metrics"
 )
 
 // A child is told what to serve in the first line that it reads, and answers where it serves. Then it answers each
@@ -111,8 +113,9 @@ func startChild(ctx context.Context, config *childConfig) (*served, error) {
 			return nil, errors.Join(err, store.Close(), listener.Close())
 		}
 	}
-	srv := server.New(store, server.Config{
-		Logger: slog.New(slog.DiscardHandler), Retention: backend.DefaultRetention,
+	registry := metrics.NewRegistry("bench") // what serve counts by default is part of what is measured
+	srv := server.New(observe.Wrap(store, registry), server.Config{
+		Logger: slog.New(slog.DiscardHandler), Retention: backend.DefaultRetention, Metrics: registry,
 	})
 	go srv.Serve(listener)
 	c.written, c.shutdown, c.close = written, srv.Shutdown, store.Close
