@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -105,6 +106,9 @@ func (c *call) log(logger *slog.Logger, err *statusError) {
 		slog.String("code", code.String()),
 		slog.Duration("duration", time.Since(c.began)),
 		slog.String("request_id", c.requestID()),
+	}
+	if span := trace.SpanContextFromContext(c); span.HasTraceID() {
+		attrs = append(attrs, slog.String("trace_id", span.TraceID().String()))
 	}
 	if c.session != nil {
 		attrs = append(attrs, slog.String("principal", c.session.Principal.Name))

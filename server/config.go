@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/server/audit"
@@ -22,6 +23,8 @@ type Config struct {
 
 	// Metrics gets the metrics of this one server. nil: none.
 	Metrics prometheus.Registerer
+	// TracerProvider makes a span of every call. nil: calls are not traced, which costs nothing.
+	TracerProvider trace.TracerProvider
 
 	// MaxMessageBytes bounds a request. 0: DefaultMaxMessageBytes; at least MinMessageBytes. The store's limit for tasks must
 	// be TaskBytes of it, so that what is accepted can be read.

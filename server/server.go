@@ -71,6 +71,7 @@ func New(store backend.Store, cfg Config) *Server {
 
 	s.grpc = grpc.NewServer(
 		grpc.Creds(s.cfg.credentials()),
+		tracing(s.cfg.TracerProvider),
 		// A handler that runs on a goroutine of its own grows its stack anew each time.
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.UnaryInterceptor(s.aroundUnary),

@@ -42,6 +42,7 @@ type committer struct {
 	clock   *clock
 	memory  *memories
 	changed func([]backend.Key)
+	tracer  Tracer // nil: none
 
 	mu     sync.Mutex
 	queue  []*op
@@ -217,6 +218,7 @@ func (c *committer) execute(ops []*op) (again []*op, err error) {
 func (c *committer) attempt(ops []*op) (again []*op, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), attemptTimeout)
 	defer cancel()
+	ctx = c.traced(ctx, ops)
 	conn, err := c.pool.Acquire(ctx)
 	if err != nil {
 		return ops, err

@@ -56,6 +56,8 @@ type Config struct {
 	Now func() time.Time
 	// Logger gets what has no caller. nil discards it.
 	Logger *slog.Logger
+	// Tracer, unless nil, follows the statements.
+	Tracer Tracer
 }
 
 // The bounds of the pools.
@@ -146,6 +148,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	for range cfg.Committers {
 		c := newCommitter(s.writes, s.clock, s.changed)
+		c.tracer = cfg.Tracer
 		s.committers = append(s.committers, c)
 		s.committing.Go(c.run)
 	}
@@ -203,6 +206,9 @@ func newPool(parsed *pgxpool.Config, cfg *Config, n int, watch func(*pgconn.PgCo
 	conn := p.ConnConfig
 	if conn.ConnectTimeout == 0 {
 		conn.ConnectTimeout = connectTimeout
+	}
+	if cfg.Tracer != nil {
+		conn.Tracer = cfg.Tracer
 	}
 	if watch != nil {
 		conn.BuildContextWatcherHandler = watch

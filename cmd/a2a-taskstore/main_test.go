@@ -243,7 +243,7 @@ func TestVersion(t *testing.T) {
 func TestMemorySaysThatItKeepsNothing(t *testing.T) {
 	var log bytes.Buffer
 	flags := storeFlags{Backend: "memory", MemoryMaxBytes: 1 << 20, MaxMessageBytes: 16 << 20}
-	store, err := flags.open(t.Context(), (&logFlags{LogFormat: "auto"}).logger(&log), flags.limits())
+	store, err := flags.open(t.Context(), (&logFlags{LogFormat: "auto"}).logger(&log), flags.limits(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

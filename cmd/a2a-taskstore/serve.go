@@ -54,6 +54,11 @@ func (c *serveCmd) Run(e *env) error {
 		return err
 	}
 	defer closeAudit(cfg.Audit, log)
+	var stopTracing func()
+	if cfg.TracerProvider, stopTracing, err = startTracing(e.ctx, log); err != nil {
+		return err
+	}
+	defer stopTracing()
 	// Before the store is opened, so that an address that is taken leaves nothing behind. Callers wait until it serves.
 	listeners, err := c.listeners()
 	if err != nil {
@@ -65,7 +70,7 @@ func (c *serveCmd) Run(e *env) error {
 		return err
 	}
 	defer admin.stop() // last: it says how the draining goes
-	store, err := c.open(e.ctx, log, c.storeFlags.limits())
+	store, err := c.open(e.ctx, log, c.storeFlags.limits(), cfg.TracerProvider)
 	if err != nil {
 		closeAll(listeners)
 		return err

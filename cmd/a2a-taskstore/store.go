@@ -9,8 +9,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/backend/memory"
+	"github.com/a2a-taskstore/taskstore/backend/observe/sqltrace"
 	"github.com/a2a-taskstore/taskstore/backend/pebble"
 	"github.com/a2a-taskstore/taskstore/backend/postgres"
 	"github.com/a2a-taskstore/taskstore/server"
@@ -65,7 +68,10 @@ func (f *storeFlags) limits() backend.Limits {
 }
 
 // open opens the backend, and says what it promises.
-func (f *storeFlags) open(ctx context.Context, log *slog.Logger, limits backend.Limits) (backend.Store, error) {
+// With a provider, the statements of the database are traced.
+func (f *storeFlags) open(
+	ctx context.Context, log *slog.Logger, limits backend.Limits, provider trace.TracerProvider,
+) (backend.Store, error) {
 	switch f.Backend {
 	case "memory":
 		log.Warn("the memory backend keeps nothing when the process ends", "max_bytes", f.MemoryMaxBytes.String())
@@ -88,6 +94,9 @@ func (f *storeFlags) open(ctx context.Context, log *slog.Logger, limits backend.
 		cfg, err := f.postgresConfig(log, limits)
 		if err != nil {
 			return nil, err
+		}
+		if provider != nil {
+			cfg.Tracer = sqltrace.New(provider)
 		}
 		store, err := postgres.Open(ctx, cfg)
 		if err != nil {
@@ -133,7 +142,7 @@ func (c *migrateCmd) Run(e *env) error {
 	if _, err := os.Stat(c.DataDir); err != nil {
 		return usagef("there is no store in %s", c.DataDir)
 	}
-	store, err := c.open(e.ctx, c.logger(e.stderr), c.limits())
+	store, err := c.open(e.ctx, c.logger(e.stderr), c.limits(), nil)
 	if err != nil {
 		return err
 	}
