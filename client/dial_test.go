@@ -57,6 +57,7 @@ func TestDial(t *testing.T) {
 		{"localhost:7420", []client.Option{client.WithAttemptTimeout(-1)}, false},
 		{"localhost:7420", []client.Option{client.WithMaxAttempts(-1)}, false},
 		{"localhost:7420", []client.Option{client.WithBackoff(2, 1)}, false},
+		{"localhost:7420", []client.Option{client.WithTracerProvider(nil)}, false},
 	}
 	for _, tt := range tests {
 		c, err := client.Dial(tt.target, tt.opts...)

@@ -11,9 +11,12 @@ import (
 // WithTracerProvider makes an OpenTelemetry span of every attempt of a call, and has the store's own spans, if it traces, join
 // the trace (W3C traceparent). Without it, nothing is traced.
 func WithTracerProvider(provider trace.TracerProvider) Option {
-	return WithDialOptions(grpc.WithStatsHandler(otelgrpc.NewClientHandler(
-		otelgrpc.WithTracerProvider(provider),
-		otelgrpc.WithMeterProvider(noop.NewMeterProvider()),
-		otelgrpc.WithPropagators(propagation.TraceContext{}),
-	)))
+	return func(o *options) {
+		o.require(provider != nil, "the tracer provider is nil") // otelgrpc would take the global one
+		o.dial = append(o.dial, grpc.WithStatsHandler(otelgrpc.NewClientHandler(
+			otelgrpc.WithTracerProvider(provider),
+			otelgrpc.WithMeterProvider(noop.NewMeterProvider()),
+			otelgrpc.WithPropagators(propagation.TraceContext{}),
+		)))
+	}
 }

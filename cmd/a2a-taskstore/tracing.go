@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
@@ -26,6 +27,9 @@ func startTracing(ctx context.Context, log *slog.Logger) (provider trace.TracerP
 	if !tracesWanted(os.Getenv) {
 		return nil, func() {}, nil
 	}
+	// Before anything of the SDK is made: it reports wrong variables, too, and by default to standard error.
+	otel.SetErrorHandler(&spanErrors{log: log})
+	otel.SetLogger(logr.FromSlogHandler(messages{log.Handler()}))
 	exporter, err := newExporter(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -37,7 +41,6 @@ func startTracing(ctx context.Context, log *slog.Logger) (provider trace.TracerP
 	if err != nil {
 		return nil, nil, usagef("OTEL_RESOURCE_ATTRIBUTES: %v", err)
 	}
-	otel.SetErrorHandler(&spanErrors{log: log})
 	sdk := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(res)) // the sampler is OTEL_TRACES_SAMPLER's
 	log.Info("tracing is on")
 	return sdk, func() {
@@ -97,6 +100,21 @@ func (h *spanErrors) Handle(err error) {
 	const between = 60
 	now, last := time.Now().Unix(), h.logged.Load()
 	if now-last >= between && h.logged.CompareAndSwap(last, now) {
-		h.log.Warn("traces are not sent", "error", err)
+		h.log.Warn("tracing fails", "error", err)
 	}
 }
+
+// messages keeps only the messages of a log: what the SDK logs beside them may be the value of a variable, such as a token in
+// OTEL_EXPORTER_OTLP_HEADERS.
+type messages struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (m messages) Handle(ctx context.Context, r slog.Record) error {
+	return m.Handler.Handle(ctx, slog.NewRecord(r.Time, r.Level, "tracing: "+r.Message, r.PC))
+}
+
+// WithAttrs implements slog.Handler.
+func (m messages) WithAttrs([]slog.Attr) slog.Handler { return m }
+
+// WithGroup implements slog.Handler.
+func (m messages) WithGroup(string) slog.Handler { return m }

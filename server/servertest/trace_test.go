@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/a2a-taskstore/taskstore/backend/observe/sqltrace"
 	"github.com/a2a-taskstore/taskstore/backend/postgres"
@@ -42,6 +43,7 @@ func TestTraceFromClientToStatement(t *testing.T) {
 	lis := bufconn.Listen(1 << 20)
 	go s.Serve(lis)
 	conn, err := client.Dial("passthrough:///store", client.WithInsecure(), client.WithTracerProvider(provider),
+		client.WithScope(&pb.Scope{Tenant: "canary-tenant", Owner: proto.String("canary-owner")}), client.WithToken("canary-token"),
 		client.WithDialOptions(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) })))
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +63,14 @@ func TestTraceFromClientToStatement(t *testing.T) {
 			}
 			if _, err := conn.Get(ctx, &pb.GetRequest{TaskId: id}); err != nil {
 				t.Error(err)
+			}
+			// Calls that fail, whose spans say why.
+			if _, err := conn.Get(ctx, &pb.GetRequest{TaskId: id + "-absent"}); err == nil {
+				t.Error("found a task that was never saved")
+			}
+			req.WriteId, req.Precondition = "", &pb.Precondition{Condition: &pb.Precondition_Version{Version: 99}}
+			if _, err := conn.Save(ctx, req); err == nil {
+				t.Error("saved at a version that never was")
 			}
 		})
 	}
@@ -99,7 +109,7 @@ func TestTraceFromClientToStatement(t *testing.T) {
 	}
 	const service = "a2ataskstore.v1.TaskStoreService/"
 	for path, least := range map[string]int{
-		"caller > " + service + "Save > " + service + "Save": 4,
+		"caller > " + service + "Save > " + service + "Save":                  4,
 		"caller > " + service + "Get > " + service + "Get > postgresql query": 4,
 		// Those that shared a statement with these are linked to it.
 		"caller > " + service + "Save > " + service + "Save > postgresql query": 1,

@@ -83,7 +83,9 @@ func (t tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 }
 
 // TraceQueryEnd implements pgx.QueryTracer.
-func (tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) { end(ctx, data.Err) }
+func (tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	end(ctx, data.Err)
+}
 
 // TraceBatchStart implements pgx.BatchTracer.
 func (t tracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
@@ -98,4 +100,6 @@ func (t tracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 func (tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 
 // TraceBatchEnd implements pgx.BatchTracer.
-func (tracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) { end(ctx, data.Err) }
+func (tracer) TraceBatchEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchEndData) {
+	end(ctx, data.Err)
+}
