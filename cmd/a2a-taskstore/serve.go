@@ -55,7 +55,7 @@ func (c *serveCmd) Run(e *env) error {
 	}
 	defer closeAudit(cfg.Audit, log)
 	var stopTracing func()
-	if cfg.TracerProvider, stopTracing, err = startTracing(e.ctx, log); err != nil {
+	if cfg.TracerProvider, stopTracing, err = startTracing(e.ctx, e.kill, log); err != nil {
 		return err
 	}
 	defer stopTracing()

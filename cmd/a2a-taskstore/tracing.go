@@ -22,8 +22,8 @@ import (
 const flushTimeout = 5 * time.Second
 
 // startTracing returns where spans go by the standard OTEL_* variables, and what sends the last of them. Without a variable
-// that asks for traces there is neither: nil, and nothing is traced.
-func startTracing(ctx context.Context, log *slog.Logger) (provider trace.TracerProvider, stop func(), err error) {
+// that asks for traces there is neither: nil, and nothing is traced. kill ends the wait for the last.
+func startTracing(ctx context.Context, kill <-chan struct{}, log *slog.Logger) (provider trace.TracerProvider, stop func(), err error) {
 	if !tracesWanted(os.Getenv) {
 		return nil, func() {}, nil
 	}
@@ -46,6 +46,13 @@ func startTracing(ctx context.Context, log *slog.Logger) (provider trace.TracerP
 	return sdk, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 		defer cancel()
+		go func() {
+			select {
+			case <-kill:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
 		if err := sdk.Shutdown(ctx); err != nil {
 			log.Warn("the last spans were not sent", "error", err)
 		}
