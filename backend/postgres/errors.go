@@ -116,6 +116,24 @@ func faulty(err error) error {
 	return fmt.Errorf("postgres: %w", err)
 }
 
+// parseDSN reads a DSN. Neither its error nor those of connecting hold the password.
+func parseDSN(dsn string) (*pgxpool.Config, error) {
+	cfg, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, dsnError(err)
+	}
+	hosts := []string{cfg.ConnConfig.Host}
+	for _, f := range cfg.ConnConfig.Fallbacks {
+		hosts = append(hosts, f.Host)
+	}
+	for _, host := range hosts {
+		if strings.LastIndexByte(host, '@') > 0 { // not an abstract socket: a password ended too early, and every error names hosts
+			return nil, fmt.Errorf("%w: malformed DSN: a host with an @; in user names and passwords it is written %%40", ErrConfig)
+		}
+	}
+	return cfg, nil
+}
+
 // dsnError hides the text of a DSN that cannot be parsed, which may hold a password.
 func dsnError(err error) error {
 	text := "malformed DSN"

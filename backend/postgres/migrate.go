@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -46,11 +45,11 @@ func (e *SchemaError) Error() string {
 // the version. Any number of programs may call it at once: one works, under an advisory lock, and the others wait, so it
 // needs a direct connection, not a pooler that shares sessions. A *SchemaError refuses a schema from a newer program.
 func Migrate(ctx context.Context, dsn string, logger *slog.Logger) (int64, error) {
-	cfg, err := pgx.ParseConfig(dsn)
+	cfg, err := parseDSN(dsn)
 	if err != nil {
-		return 0, dsnError(err)
+		return 0, err
 	}
-	db := stdlib.OpenDB(*cfg)
+	db := stdlib.OpenDB(*cfg.ConnConfig)
 	defer db.Close()
 	return migrate(ctx, db, logger)
 }

@@ -111,9 +111,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	parsed, err := pgxpool.ParseConfig(cfg.DSN)
+	parsed, err := parseDSN(cfg.DSN)
 	if err != nil {
-		return nil, dsnError(err)
+		return nil, err
 	}
 	schema, err := prepareSchema(ctx, parsed.ConnConfig, &cfg)
 	if err != nil {

@@ -60,8 +60,11 @@ const (
 	maxTenant = 256
 )
 
-// parseFile reads a credentials file. Its errors name principals and positions, never hashes.
+// parseFile reads a credentials file. Its errors name principals and positions, never hashes or tokens.
 func parseFile(b []byte) (*credentials, error) {
+	if at := tokenForm.FindIndex(b); at != nil { // errors of YAML quote what they find
+		return nil, fmt.Errorf("there is a token in line %d, where at most its hash belongs: make another one", 1+bytes.Count(b[:at[0]], []byte{'\n'}))
+	}
 	var f file
 	decoder := yaml.NewDecoder(bytes.NewReader(b))
 	decoder.KnownFields(true)

@@ -136,3 +136,29 @@ func TestNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestParseFileNeverSaysTokens puts a token where hashes, and other things, belong: operators do, and errors are logged.
+func TestParseFileNeverSaysTokens(t *testing.T) {
+	t.Parallel()
+	token, _ := NewToken()
+	secret := strings.TrimPrefix(token, tokenPrefix)
+	for _, text := range []string{
+		"principals: [{name: a, tokens: [{hash: $}]}]",
+		"principals: [{name: a, tokens: [$]}]",
+		"principals: [{name: a, tokens: $}]",
+		"principals: [{name: a, tokens: [{$: $}]}]",
+		"principals: [{name: a, tokens: [{hash: x, $: x, $: x}]}]",
+		"principals: [{name: a, tokens: [{hash: x, expires: $}]}]",
+		"principals: [{name: a, tokens: [{hash: *$}]}]",
+		"principals: [{name: a, tokens: [{hash: !$ x}]}]",
+		"principals: [{name: $, certificates: [{dns: a}]}, {name: $}]",
+		"$: x",
+		"$",
+		"principals:\n\t$",
+	} {
+		_, err := parseFile([]byte(strings.ReplaceAll(text, "$", token)))
+		if err == nil || strings.Contains(err.Error(), secret[:4]) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -25,6 +27,7 @@ const (
 var (
 	tokenEncoding = base64.RawURLEncoding.Strict()
 	tokenLength   = len(tokenPrefix) + tokenEncoding.EncodedLen(tokenBytes)
+	tokenForm     = regexp.MustCompile(fmt.Sprintf("%s[A-Za-z0-9_-]{%d}", tokenPrefix, tokenLength-len(tokenPrefix)))
 )
 
 // Hash is the SHA-256 of a token.
