@@ -23,8 +23,9 @@ type admission struct {
 	calls       *limit.Counter
 	bytes       *limit.Counter
 	streams     *limit.Counter
+	watches     *limit.Counter // of health, which needs no credential: a number of their own, so that they take nobody's place
 	connections *limit.Counter
-	frames      *limit.Budget
+	frames      *limit.Shares
 	reads       chan struct{}
 	table       *limit.Table
 
@@ -37,6 +38,9 @@ type admission struct {
 // concurrentReads bounds how many pages of events are read at once: they are counted in frames only once they are there.
 const concurrentReads = 16
 
+// maxWatches bounds the Health.Watch streams of all connections.
+const maxWatches = 1024
+
 // large is from how many bytes on requests and responses are counted. Smaller ones are bounded by the number of calls.
 const large = 64 << 10
 
@@ -48,8 +52,9 @@ func newAdmission(cfg *Config, seen *metrics.Server) *admission {
 		calls:       limit.NewCounter(int64(l.Calls)),
 		bytes:       limit.NewCounter(l.CallBytes),
 		streams:     limit.NewCounter(int64(l.Streams)),
+		watches:     limit.NewCounter(maxWatches),
 		connections: limit.NewCounter(int64(l.Connections)),
-		frames:      limit.NewBudget(l.StreamBytes),
+		frames:      limit.NewShares(l.StreamBytes),
 		reads:       make(chan struct{}, concurrentReads),
 		table:       limit.NewTable(),
 		log:         cfg.Logger,
@@ -74,11 +79,8 @@ func (a *admission) note() {
 	}
 }
 
-// unary admits a unary call. leave, below, undoes it.
+// unary admits a unary call whose request is there. leave, below, undoes it.
 func (a *admission) unary(c *call) error {
-	if strings.HasPrefix(c.method, healthMethods) {
-		return nil
-	}
 	if !a.calls.Take(1) {
 		return limit.Refuse(limit.ErrOverloaded, limit.OfServer, "calls", "the server has too many calls in hand", retryDelay)
 	}
@@ -116,10 +118,14 @@ func (withoutDeadline) Deadline() (time.Time, bool) { return time.Time{}, false 
 
 // stream admits a stream, or a Get that wants to wait.
 func (a *admission) stream(c *call) error {
-	if !a.streams.Take(1) {
+	streams := a.streams
+	if strings.HasPrefix(c.method, healthMethods) {
+		streams = a.watches
+	}
+	if !streams.Take(1) {
 		return errStreams(limit.OfServer)
 	}
-	c.streams = true
+	c.streams = streams
 	if conn := c.connection(); conn != nil {
 		if conn.Streams.Add(1) > int64(a.limits.ConnectionStreams) {
 			conn.Streams.Add(-1)
@@ -246,8 +252,8 @@ func (a *admission) leave(c *call) {
 	if c.bytes > 0 {
 		a.bytes.Give(c.bytes)
 	}
-	if c.streams {
-		a.streams.Give(1)
+	if c.streams != nil {
+		c.streams.Give(1)
 	}
 	if c.onConn != nil {
 		c.onConn.Streams.Add(-1)

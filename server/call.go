@@ -34,9 +34,9 @@ type call struct {
 
 // held is what a call has taken, and admission.leave gives back.
 type held struct {
-	slot         bool  // one of the calls
-	streams      bool  // one of the streams
-	bytes        int64 // of the request
+	slot         bool           // one of the calls
+	streams      *limit.Counter // that the call is counted in; nil: none
+	bytes        int64          // of the request
 	onConn       *limit.Conn
 	releases     []func()
 	response     *limit.Held // of a large response; gRPC releases it

@@ -45,6 +45,11 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		return nil
 	}
 	req.size = size
+	if req.admit != nil {
+		if req.err = req.admit.unary(req.call); req.err != nil {
+			return nil
+		}
+	}
 	if save, ok := req.msg.(*wirev1.SaveRequest); ok && size >= shareFrom {
 		req.err = unmarshalSharing(joined(data), save)
 		return nil

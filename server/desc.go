@@ -63,11 +63,11 @@ func unary[T any, Req message[T], Resp any](
 	handle := func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		handler := func(ctx context.Context, _ any) (any, error) {
 			req := Req(new(T))
-			size, err := decode(req, dec)
+			s := srv.(*service)
+			size, err := decode(req, dec, s.admit, callOf(ctx))
 			if err != nil {
 				return nil, err
 			}
-			s := srv.(*service)
 			entry := s.named(ctx, access, req.GetScope())
 			if entry != nil {
 				names(req, entry)
@@ -100,7 +100,7 @@ func serverStream[T any, Req message[T]](
 	accessOf["/"+serviceName+"/"+name] = access
 	handle := func(srv any, stream grpc.ServerStream) error {
 		req := Req(new(T))
-		size, err := decode(req, stream.RecvMsg)
+		size, err := decode(req, stream.RecvMsg, nil, nil)
 		if err != nil {
 			return err
 		}
@@ -121,11 +121,16 @@ type request struct {
 	msg  proto.Message
 	size int
 	err  error
+
+	// admit, unless nil, decides whether the call may run once its request is there: a caller that sends the headers of calls
+	// and never their requests must not take the place of others.
+	admit *admission
+	call  *call
 }
 
 // decode receives one request, and returns its size.
-func decode(msg proto.Message, receive func(any) error) (int, error) {
-	req := &request{msg: msg}
+func decode(msg proto.Message, receive func(any) error, admit *admission, c *call) (int, error) {
+	req := &request{msg: msg, admit: admit, call: c}
 	if err := receive(req); err != nil {
 		return 0, err
 	}

@@ -70,7 +70,8 @@ func (s *service) readEvents(in *taskstorev1.ReadEventsRequest, stream grpc.Serv
 	ctx := stream.Context()
 	s.seen.Readers.Inc()
 	defer s.seen.Readers.Dec()
-	out := &frames{stream: stream, call: callOf(ctx), admit: s.admit}
+	c := callOf(ctx)
+	out := &frames{stream: stream, call: c, admit: s.admit, share: s.admit.frames.Open(c.holder())}
 	defer out.close()
 	reason, at, err := s.reader.Read(ctx, req, out)
 	if err != nil {

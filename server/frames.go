@@ -23,6 +23,8 @@ type frames struct {
 	stream grpc.ServerStream
 	call   *call
 	admit  *admission
+	// share is the principal's of the memory of frames; without principals, the connection's.
+	share *limit.Share
 
 	// reading is set while the page that is read is not counted.
 	reading bool
@@ -43,13 +45,13 @@ func (f *frames) Ready(ctx context.Context) error {
 		f.pace = 0
 	}
 	if f.sent != nil {
-		if err := f.admit.frames.Await(ctx, f.sent.Done(), f.admit.limits.StallTimeout); err != nil {
+		if err := f.share.Await(ctx, f.sent.Done(), f.admit.limits.StallTimeout); err != nil {
 			return err
 		}
 		f.sent = nil
 	}
 	if f.need > 0 {
-		if err := f.admit.frames.Take(ctx, f.need); err != nil {
+		if err := f.share.Take(ctx, f.need); err != nil {
 			return err
 		}
 		f.taken, f.need = f.need, 0
@@ -75,25 +77,34 @@ func (f *frames) Rest() {
 func (f *frames) close() {
 	f.Rest()
 	if f.taken > 0 {
-		f.admit.frames.Give(f.taken)
+		f.share.Give(f.taken)
 		f.taken = 0
 	}
 	if f.sent != nil && !f.sent.Released() {
-		f.admit.orphan(f.call.connection(), f.sent)
+		f.admit.orphan(f.call.connection(), f.share, f.sent)
 	}
+	f.share.Close()
+}
+
+// holder is whose share of the memory of frames a call's are.
+func (c *call) holder() any {
+	if c.session != nil {
+		return c.session.Principal.Name
+	}
+	return c.connection()
 }
 
 // orphan cuts the connection of a frame whose stream has ended, when others wait for its memory: gRPC keeps what a caller
 // does not take as long as there is a connection.
-func (a *admission) orphan(conn *limit.Conn, sent *limit.Held) {
+func (a *admission) orphan(conn *limit.Conn, share *limit.Share, sent *limit.Held) {
 	time.AfterFunc(a.limits.StallTimeout, func() {
 		switch {
 		case sent.Released():
-		case a.frames.Blocked() > 0 && conn != nil:
+		case share.Blocked() > 0 && conn != nil:
 			a.log.Warn("closing the connection of a reader that stalls, others wait for the memory", "peer", conn.String())
 			conn.Cut()
 		default:
-			a.orphan(conn, sent)
+			a.orphan(conn, share, sent)
 		}
 	})
 }
@@ -135,16 +146,16 @@ func (f *frames) send(frame *wirev1.ReadEventsResponse, size int) error {
 	switch {
 	case f.sent != nil && !f.sent.Released():
 		return follow.ErrAgain
-	case f.taken < n && !f.admit.frames.TryTake(n-f.taken):
-		f.admit.frames.Give(f.taken)
+	case f.taken < n && !f.share.TryTake(n-f.taken):
+		f.share.Give(f.taken)
 		// What is read then may be more, but not than a page, unless it is this one event.
 		f.taken, f.need = 0, max(n, min(frameBytes, f.admit.limits.StreamBytes))
 		return follow.ErrAgain
 	case f.taken > n:
-		f.admit.frames.Give(f.taken - n)
+		f.share.Give(f.taken - n)
 	}
 	f.taken = 0
-	f.sent = f.call.connection().Hold(func() { f.admit.frames.Give(n) })
+	f.sent = f.call.connection().Hold(func() { f.share.Give(n) })
 	f.Rest()
 	f.meter(size)
 	if n < smallFrame { // whose buffer gRPC does not free

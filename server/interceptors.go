@@ -32,7 +32,7 @@ func (s *Server) aroundUnary(ctx context.Context, req any, info *grpc.UnaryServe
 			resp = nil
 		}
 	}()
-	if err := s.begin(c, s.admit.unary); err != nil {
+	if err := s.begin(c); err != nil {
 		return nil, err
 	}
 	return handler(c, req)
@@ -52,7 +52,10 @@ func (s *Server) aroundStream(srv any, stream grpc.ServerStream, info *grpc.Stre
 		s.admit.leave(c)
 		err = s.end(c, err)
 	}()
-	if err := s.begin(c, s.admit.stream); err != nil {
+	if err := s.begin(c); err != nil {
+		return err
+	}
+	if err := s.admit.stream(c); err != nil {
 		return err
 	}
 	if end, ok := s.admit.outlive(c); ok {
@@ -93,14 +96,11 @@ func (s *endableStream) RecvMsg(m any) error {
 }
 
 // begin decides whether a call may run. It refuses what begins once the server ends its streams; what runs goes on to its end.
-func (s *Server) begin(c *call, admit func(*call) error) error {
+func (s *Server) begin(c *call) error {
 	if s.draining.Err() != nil && s.refuses(c.method) {
 		return errDraining(-1)
 	}
 	if err := s.authenticate(c); err != nil {
-		return err
-	}
-	if err := admit(c); err != nil {
 		return err
 	}
 	return s.admit.authenticated(c)

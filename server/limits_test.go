@@ -133,7 +133,7 @@ func TestWaitingGetsAreStreams(t *testing.T) {
 func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := start(t, newStore(t), Config{Limits: Limits{ConnectionStreams: 3, Streams: 4}})
+		f := start(t, newStore(t), Config{Limits: Limits{ConnectionStreams: 3, Streams: 3}})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		health := healthpb.NewHealthClient(f.conn)
@@ -172,6 +172,46 @@ func TestStreamsAreBounded(t *testing.T) {
 		if _, err := f.open(t.Context(), reading(forever)); err != nil {
 			t.Errorf("after the others have ended: %v", err)
 		}
+	})
+}
+
+// TestWatchesOfHealthAreCountedApart: who has no credential may watch health, and must not take the place of readers with it.
+func TestWatchesOfHealthAreCountedApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, newStore(t), Config{Limits: Limits{Streams: 1}})
+		watch := func() error {
+			stream, err := healthpb.NewHealthClient(f.conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			return err
+		}
+		for range maxWatches {
+			if err := watch(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantLimit(t, watch(), limit.ErrStreams, limit.OfServer, true)
+		if _, err := f.open(t.Context(), reading(forever)); err != nil {
+			t.Errorf("a reader beside the watches: %v", err)
+		}
+	})
+}
+
+// TestHeadersAloneTakeNoPlace has a caller that begins calls and does not send their requests.
+func TestHeadersAloneTakeNoPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, newStore(t), Config{Limits: Limits{Calls: 2}})
+		for range 10 {
+			_, err := f.conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/"+serviceName+"/Save")
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		f.mustSave(t, whole(working("t")))
 	})
 }
 

@@ -59,7 +59,7 @@ func (b *Budget) Take(ctx context.Context, n int64) error {
 			return context.Cause(ctx)
 		}
 	}
-	b.used -= min(n, b.size) // it came at the same time
+	b.used -= n // it came at the same time
 	b.wake()
 	return context.Cause(ctx)
 }
@@ -68,7 +68,7 @@ func (b *Budget) Take(ctx context.Context, n int64) error {
 func (b *Budget) Give(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.used -= min(n, b.size)
+	b.used -= n
 	b.wake()
 }
 
@@ -83,8 +83,7 @@ func (b *Budget) Used() int64 {
 }
 
 func (b *Budget) take(n int64) bool {
-	n = min(n, b.size)
-	if b.used+n > b.size {
+	if b.used > 0 && b.used+n > b.size {
 		return false
 	}
 	b.used += n
@@ -103,6 +102,10 @@ func (b *Budget) wake() {
 // Await returns when done is closed, with the cause of ctx's end if that comes first, and with ErrStalled when it has taken
 // longer than patience while others wait for the budget.
 func (b *Budget) Await(ctx context.Context, done <-chan struct{}, patience time.Duration) error {
+	return await(ctx, done, patience, b.Blocked)
+}
+
+func await(ctx context.Context, done <-chan struct{}, patience time.Duration, blocked func() int) error {
 	select {
 	case <-done:
 		return nil
@@ -117,7 +120,7 @@ func (b *Budget) Await(ctx context.Context, done <-chan struct{}, patience time.
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-ticker.C:
-			if b.Blocked() > 0 {
+			if blocked() > 0 {
 				return Refuse(ErrStalled, OfServer, "stream_buffer_bytes",
 					"the reader takes nothing, and others wait for the memory", time.Second)
 			}
