@@ -113,7 +113,7 @@ type fileMode fs.FileMode
 func (m *fileMode) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 8, 9)
 	if err != nil || n&0o111 != 0 {
-		return fmt.Errorf("%q is not a mode such as 0660", text)
+		return fmt.Errorf("%q is not a mode such as 0660: three octal digits, nobody executes", text)
 	}
 	*m = fileMode(n)
 	return nil

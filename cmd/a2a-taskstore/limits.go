@@ -34,6 +34,8 @@ func (f *limitFlags) check(maxMessage byteSize) error {
 		return usagef("--max-call-bytes and --stream-buffer-bytes must be at least --max-message-bytes")
 	case f.StallTimeout <= 0 || f.DefaultTimeout <= 0 || f.MaxTimeout <= 0 || f.MaxConnectionGrace <= 0 || f.MaxConnectionAge < 0:
 		return usagef("--stall-timeout, --default-timeout, --max-timeout and --max-connection-grace must be positive, --max-connection-age must not be negative")
+	case f.DefaultTimeout > f.MaxTimeout:
+		return usagef("--default-timeout must be at most --max-timeout")
 	}
 	return nil
 }

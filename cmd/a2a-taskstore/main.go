@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"strings"
 	"syscall"
 
@@ -127,7 +128,22 @@ func newParser(cl *commandLine, e *env) (*kong.Kong, error) {
 		kong.Exit(func(status int) { panic(exited(status)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Vars{"address": defaultAddress},
+		kong.NamedMapper("path", kong.MapperFunc(decodePath)),
 	)
+}
+
+// decodePath makes paths absolute, like kong's own mapper, but leaves "" what it is everywhere: not set. An empty variable is how
+// compose files and charts say that, and must not become the working directory.
+func decodePath(ctx *kong.DecodeContext, target reflect.Value) error {
+	var path string
+	if err := ctx.Scan.PopValueInto("path", &path); err != nil {
+		return err
+	}
+	if path != "" && path != "-" {
+		path = kong.ExpandPath(path)
+	}
+	target.SetString(path)
+	return nil
 }
 
 // oneLine is the text of an error; some, such as those of several hosts that were tried, come in lines.

@@ -48,8 +48,8 @@ func (s *storeFlags) postgresConfig(log *slog.Logger, limits backend.Limits) (po
 	switch {
 	case f.DSN == "":
 		return postgres.Config{}, usagef("--backend postgres needs --postgres-dsn, or A2A_TASKSTORE_POSTGRES_DSN")
-	case f.MaxConns < 1 || f.PollInterval <= 0:
-		return postgres.Config{}, usagef("--postgres-max-conns and --postgres-poll-interval must be positive")
+	case f.MaxConns < 4 || f.PollInterval <= 0:
+		return postgres.Config{}, usagef("--postgres-max-conns must be at least 4, --postgres-poll-interval must be positive")
 	}
 	return postgres.Config{
 		DSN:           f.DSN,
@@ -87,6 +87,10 @@ func (f *storeFlags) open(
 		dir, err := filepath.Abs(f.DataDir)
 		if err != nil {
 			dir = f.DataDir
+		}
+		if info, err := os.Stat(f.DataDir); err == nil && info.Mode().Perm()&0o077 != 0 {
+			log.Warn("the data directory is open to other users of this machine, who may read, or even change, every task",
+				"directory", dir, "mode", info.Mode().Perm().String())
 		}
 		log.Info("keeping tasks on disk; every write is synced before it is acknowledged", "directory", dir)
 		return store, nil

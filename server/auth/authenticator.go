@@ -177,7 +177,7 @@ func (a *Authenticator) Principals() int { return a.file.Load().principals }
 func (a *Authenticator) Stats() reload.Stats { return a.file.Stats() }
 
 func (a *Authenticator) warnOfMode() {
-	if reload.ReadableByOthers(a.cfg.File) {
-		a.cfg.Logger.Warn("every user of this machine can read the credentials file", "path", a.cfg.File)
+	if reload.OpenToOthers(a.cfg.File) {
+		a.cfg.Logger.Warn("the credentials file is open to other users of this machine; who can write it can do everything", "path", a.cfg.File)
 	}
 }

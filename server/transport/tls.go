@@ -145,7 +145,7 @@ func (t *TLS) Refresh() {
 }
 
 func warnOfMode(log *slog.Logger, path string) {
-	if reload.ReadableByOthers(path) {
-		log.Warn("every user of this machine can read the file", "path", path)
+	if reload.OpenToOthers(path) {
+		log.Warn("the file is open to every user of this machine", "path", path)
 	}
 }
