@@ -33,11 +33,18 @@ func (f *auditFlags) openAudit(log *slog.Logger) (*audit.Log, error) {
 }
 
 // closeAudit closes the log, if there is one.
-func closeAudit(l *audit.Log, log *slog.Logger) {
+func closeAudit(l *audit.Log, log *slog.Logger, kill <-chan struct{}) {
 	if l == nil {
 		return
 	}
-	if err := l.Close(); err != nil {
-		log.Error("the audit log is not complete", "error", err)
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			log.Error("the audit log is not complete", "error", err)
+		}
+	case <-kill:
+		log.Error("the audit log may not be complete: told to end at once")
 	}
 }

@@ -53,7 +53,7 @@ func (c *serveCmd) Run(e *env) error {
 	if cfg.Audit, err = c.openAudit(log); err != nil {
 		return err
 	}
-	defer closeAudit(cfg.Audit, log)
+	defer closeAudit(cfg.Audit, log, e.kill)
 	var stopTracing func()
 	if cfg.TracerProvider, stopTracing, err = startTracing(e.ctx, e.kill, log); err != nil {
 		return err
