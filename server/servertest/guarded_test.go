@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,6 +68,7 @@ type guarded struct {
 	store *countingStore
 	file  string // the credentials file
 	auth  *auth.Authenticator
+	stop  func() // returns when no call runs any more; the end of the test does it, too
 }
 
 // guard serves the store, with a credentials file.
@@ -95,7 +97,7 @@ func guard(t *testing.T, store backend.Store, credentials string, options ...fun
 		t.Fatal(err)
 	}
 	g.TaskStoreServiceClient = pb.NewTaskStoreServiceClient(g.conn)
-	t.Cleanup(func() {
+	g.stop = sync.OnceFunc(func() {
 		_ = g.conn.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -106,6 +108,7 @@ func guard(t *testing.T, store backend.Store, credentials string, options ...fun
 			t.Errorf("serve: %v", err)
 		}
 	})
+	t.Cleanup(g.stop)
 	return g
 }
 
