@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,6 +90,8 @@ func (r *replicas) seen() []int {
 func TestRoundRobin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := serveReplicas(t, 3)
+		var away atomic.Bool
+		r.listeners[1].down = away.Load
 		r.saves(t, 3)
 		synctest.Wait() // until all are connected
 		for i, n := range r.saves(t, 300) {
@@ -97,15 +100,14 @@ func TestRoundRobin(t *testing.T) {
 			}
 		}
 
-		away := true
-		r.listeners[1].down = func() bool { return away }
+		away.Store(true)
 		r.fakes[1].cut()
 		synctest.Wait()
 		if seen := r.saves(t, 300); seen[1] != 0 || seen[0] != 150 || seen[2] != 150 {
 			t.Errorf("with one away: %v of 300 calls", seen)
 		}
 
-		away = false
+		away.Store(false)
 		time.Sleep(10 * time.Second) // more than gRPC pauses between attempts to connect
 		if seen := r.saves(t, 300); seen[1] != 100 {
 			t.Errorf("with all back: %v of 300 calls", seen)
