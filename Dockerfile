@@ -9,20 +9,21 @@ ARG RUNTIME_IMAGE=gcr.io/distroless/static-debian12:nonroot
 FROM ${BUILD_IMAGE} AS source
 ARG GOPROXY
 ARG GOSUMDB
-ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false" GOTOOLCHAIN=local
+# Modules and compiled packages are in GOPATH, which the steps share and no image holds.
+ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false" GOTOOLCHAIN=local GOPATH=/go GOCACHE=/go/build
 WORKDIR /src
 COPY go.mod go.sum ./
-RUN --mount=type=cache,target=/root/go,sharing=locked GOPATH=/root/go go mod download
+RUN --mount=type=cache,target=/go,sharing=locked go mod download
 COPY . .
 
 FROM source AS store
 ARG VERSION=
-RUN --mount=type=cache,target=/root/go,sharing=locked --mount=type=cache,target=/root/.cache/go-build,sharing=locked \
-    GOPATH=/root/go go build -ldflags "-s -w -X main.release=${VERSION}" -o /out/a2a-taskstore ./cmd/a2a-taskstore && mkdir /out/data
+RUN --mount=type=cache,target=/go,sharing=locked \
+    go build -ldflags "-s -w -X main.release=${VERSION}" -o /out/a2a-taskstore ./cmd/a2a-taskstore && mkdir /out/data
 
 FROM source AS agent
-RUN --mount=type=cache,target=/root/go,sharing=locked --mount=type=cache,target=/root/.cache/go-build,sharing=locked \
-    GOPATH=/root/go go build -ldflags "-s -w" -o /out/demo ./cmd/demo
+RUN --mount=type=cache,target=/go,sharing=locked \
+    go build -ldflags "-s -w" -o /out/demo ./cmd/demo
 
 FROM ${RUNTIME_IMAGE} AS demo-agent
 COPY --from=agent /out/demo /demo

@@ -25,12 +25,12 @@ func FuzzTask(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		pb := &taskstorev1.Task{}
 		if proto.Unmarshal(b, pb) != nil {
-			t.Skip()
+			return
 		}
 		task := decodeTask(pb)
 		again, err := encodeTask(task)
 		if refusedForDepth(err) {
-			t.Skip()
+			return
 		}
 		if err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
@@ -73,15 +73,15 @@ func FuzzEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		pb := &taskstorev1.StreamResponse{}
 		if proto.Unmarshal(b, pb) != nil {
-			t.Skip()
+			return
 		}
 		event, ok := decodeEvent(pb)
 		if !ok {
-			t.Skip()
+			return
 		}
 		again, err := encodeEvent(event)
 		if refusedForDepth(err) {
-			t.Skip()
+			return
 		}
 		if err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
