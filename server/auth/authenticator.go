@@ -139,16 +139,7 @@ func (c *credentials) named(names []string) (*Principal, error) {
 
 // Run reads the file again, at every interval, and ends the watched calls that are not allowed any more, until ctx ends.
 func (a *Authenticator) Run(ctx context.Context, interval time.Duration) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			a.Refresh()
-		}
-	}
+	reload.Every(ctx, interval, a.Refresh)
 }
 
 // Refresh is one step of Run.

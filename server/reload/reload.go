@@ -3,12 +3,14 @@ package reload
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // maxFile bounds a file, in bytes: a path that leads to the wrong thing must not fill the memory.
@@ -71,6 +73,20 @@ func (v *Value[T]) Refresh() (changed bool, err error) {
 	v.failures.Add(1)
 	v.failing.Store(true)
 	return false, err
+}
+
+// Every calls step at every interval, never twice at once, until ctx ends.
+func Every(ctx context.Context, interval time.Duration, step func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			step()
+		}
+	}
 }
 
 // Stats are counters, for metrics.

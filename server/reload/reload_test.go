@@ -1,11 +1,14 @@
 package reload
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // TestRefresh goes through what may happen to two files.
@@ -93,4 +96,17 @@ func TestNotEveryPathIsRead(t *testing.T) {
 			t.Errorf("%s is read", path)
 		}
 	}
+}
+
+func TestEvery(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
+		defer cancel()
+		steps := 0
+		Every(ctx, time.Second, func() { steps++ })
+		if steps != 3 {
+			t.Errorf("%d steps in 3.5 s, want one a second", steps)
+		}
+	})
 }

@@ -94,9 +94,6 @@ func TestRevocationEndsOpenCalls(t *testing.T) {
 				if n := g.auth.Ended() - ended; n != 3 {
 					t.Errorf("%d calls are counted as ended, want 3", n)
 				}
-				if n := g.auth.Ended() - ended; n != 3 {
-					t.Errorf("%d calls are counted as ended, want 3", n)
-				}
 				_, err := g.Get(victim.authorize(t.Context()), &pb.GetRequest{Scope: tenant, TaskId: task})
 				if reasonOf(err) != string(test.want) && !test.inherited {
 					t.Errorf("another call: %v", err)

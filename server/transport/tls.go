@@ -119,17 +119,10 @@ func (t *TLS) Stats() reload.Stats { return t.files.Stats() }
 // Run reads the files again, at every interval, until ctx ends, and closes connections whose client certificates do not hold
 // any more.
 func (t *TLS) Run(ctx context.Context, interval time.Duration) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			t.Refresh()
-			t.closeExpiring(interval + expiryMargin)
-		}
-	}
+	reload.Every(ctx, interval, func() {
+		t.Refresh()
+		t.closeExpiring(interval + expiryMargin)
+	})
 }
 
 // Refresh reads the files again, and says in the log what came of it.
