@@ -179,3 +179,13 @@ func TestStatusesAreSmall(t *testing.T) {
 		}
 	})
 }
+
+func TestRetryInfoOfUnavailable(t *testing.T) {
+	t.Parallel()
+	f := start(t, failingStore{newStore(t), func() error { return backend.ErrUnavailable }}, Config{})
+	_, err := f.Get(t.Context(), &pb.GetRequest{TaskId: "t"})
+	wantReason(t, err, backend.ErrUnavailable)
+	if d := detail[*errdetails.RetryInfo](err).GetRetryDelay().AsDuration(); d != retryDelay {
+		t.Errorf("retry delay %v", d)
+	}
+}
