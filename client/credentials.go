@@ -49,7 +49,7 @@ func WithTokenSource(source TokenSource) Option {
 const tokenAge = 5 * time.Second
 
 // TokenFromFile returns a source that reads the token from a file, white space around it aside, and reads it again every few
-// seconds. When that fails, the last token is used.
+// seconds. When that fails, or the file does not hold one token, the last token is used.
 func TokenFromFile(path string) TokenSource {
 	var mu sync.Mutex
 	var token string
@@ -60,19 +60,31 @@ func TokenFromFile(path string) TokenSource {
 		if token != "" && time.Since(at) < tokenAge {
 			return token, nil
 		}
-		b, err := os.ReadFile(path)
-		if err == nil && len(strings.TrimSpace(string(b))) == 0 {
-			err = fmt.Errorf("%s is empty", path)
-		}
+		next, err := readToken(path)
 		switch {
 		case err == nil:
-			token = strings.TrimSpace(string(b))
+			token = next
 		case token == "":
 			return "", fmt.Errorf("no token: %w", err)
 		}
 		at = time.Now()
 		return token, nil
 	}
+}
+
+func readToken(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(b))
+	switch {
+	case token == "":
+		return "", fmt.Errorf("%s is empty", path)
+	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }): // what no header may hold
+		return "", fmt.Errorf("%s must hold one token and nothing else, in one line of ASCII", path)
+	}
+	return token, nil
 }
 
 // TLSFromFiles makes a config of PEM files. caFile holds the authorities that the store's certificate is checked against; ""

@@ -76,11 +76,16 @@ func TestTokenFromFile(t *testing.T) {
 		want("")
 		write("\n")
 		want("")
+		write("first\nsecond\n")
+		want("")
 		write(" first\n")
 		want("first")
 		write("second")
 		want("first")
 		time.Sleep(5 * time.Second) // of the bubble's clock
+		want("second")
+		write("second third")
+		time.Sleep(5 * time.Second)
 		want("second")
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/a2a-taskstore/taskstore/client"
 	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
 	"github.com/a2a-taskstore/taskstore/server/transport/certtest"
 )
@@ -35,30 +34,13 @@ func TestTokenNew(t *testing.T) {
 // A store with TLS and tokens, as its operator sets it up and asks it, from a token that did not exist yet to one that does not
 // count any more.
 func TestSecuredStore(t *testing.T) {
-	dir := t.TempDir()
-	path := func(name string) string { return filepath.Join(dir, name) }
-	ca, pair := certtest.New(t, "ca"), certtest.NewPair(t, "store")
-	cert, key := ca.Server(t)
-	pair.Replace(t, cert, key)
-	certtest.ReplaceFile(t, path("ca.pem"), ca.PEM())
-	_, token, entry := command(t, "token", "new")
-	certtest.ReplaceFile(t, path("token"), []byte(token))
-	_, hash, _ := strings.Cut(entry, "\n")
-	credentials := "principals:\n  - name: agents\n    tenants: [\"\", bench-*]\n    any_owner: true\n    access: read-write\n    tokens:\n" + hash
-	certtest.ReplaceFile(t, path("credentials.yaml"), []byte(credentials))
-
-	config, err := client.TLSFromFiles(path("ca.pem"), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	secured := []client.Option{client.WithTLS(config), client.WithTokenSource(client.TokenFromFile(path("token")))}
 	p := newProcess(t)
-	p.options = secured
+	s := p.secure("agents", "    tenants: [\"\", bench-*]\n    any_owner: true\n")
+	path := s.path
 	// On every address: what is refused without TLS and credentials.
 	_, port, _ := strings.Cut(p.address, ":")
-	p.start("--listen", "0.0.0.0:"+port, "--tls-cert", pair.Cert, "--tls-key", pair.Key,
-		"--credentials-file", path("credentials.yaml"), "--reload-interval", "10ms", "--log-level", "debug")
-	_, err = p.client().Save(t.Context(), &taskstorev1.SaveRequest{Write: &taskstorev1.SaveRequest_Task{Task: &taskstorev1.Task{
+	p.start(append(s.serve, "--listen", "0.0.0.0:"+port, "--reload-interval", "10ms", "--log-level", "debug")...)
+	_, err := p.client().Save(t.Context(), &taskstorev1.SaveRequest{Write: &taskstorev1.SaveRequest_Task{Task: &taskstorev1.Task{
 		Id: "t1", Status: &taskstorev1.TaskStatus{State: taskstorev1.TaskState_TASK_STATE_WORKING},
 	}}})
 	if err != nil {
@@ -78,9 +60,6 @@ func TestSecuredStore(t *testing.T) {
 	ask(exitOK, "working", "get", "t1", "--token-file", path("token"))
 	ask(exitOK, "t1", "list", "--token-file", path("token"))
 	ask(exitFailed, "TENANT_DENIED", "list", "--tenant", "other", "--token-file", path("token"))
-	if code, _, stderr := command(t, "get", "t1", "--address", p.address, "--timeout", "300ms"); code != exitFailed {
-		t.Errorf("without TLS: exit code %d, %s", code, stderr)
-	}
 	t.Setenv("A2A_TASKSTORE_CLIENT_TOKEN_FILE", path("token"))
 	ask(exitOK, "working", "get", "t1")
 
@@ -93,9 +72,9 @@ func TestSecuredStore(t *testing.T) {
 	}
 
 	// Another token takes the place of the first.
-	_, _, entry = command(t, "token", "new")
+	_, _, entry := command(t, "token", "new")
 	_, otherHash, _ := strings.Cut(entry, "\n")
-	certtest.ReplaceFile(t, path("credentials.yaml"), []byte(strings.Replace(credentials, hash, otherHash, 1)))
+	certtest.ReplaceFile(t, path("credentials.yaml"), []byte(strings.Replace(s.credentials, s.hash, otherHash, 1)))
 	health, deadline := healthpb.NewHealthClient(p.client().Conn()), time.Now().Add(20*time.Second)
 	for !strings.Contains(p.log.String(), "credentials replaced") {
 		if time.Now().After(deadline) {
@@ -111,7 +90,7 @@ func TestSecuredStore(t *testing.T) {
 	}
 
 	// The secret is nowhere but in its file, and calls are logged with the principal.
-	secret := []byte(strings.TrimSpace(token))
+	secret := []byte(strings.TrimSpace(s.token))
 	if log := p.log.String(); strings.Contains(log, string(secret)) || !strings.Contains(log, `"principal":"agents"`) {
 		t.Errorf("the log:\n%s", log)
 	}

@@ -40,7 +40,7 @@ func (c *backupCmd) Run(e *env) error {
 	case errors.Is(err, pebble.ErrInUse):
 		err = c.ask(e.ctx)
 	case err == nil:
-		err = errors.Join(checkpoint(store, c.Directory), store.Close())
+		err = errors.Join(checkpoint(store, c.DataDir, c.Directory), store.Close())
 	}
 	if err != nil {
 		return err
@@ -66,27 +66,46 @@ type checkpointer interface {
 	Checkpoint(dir string) error
 }
 
-func checkpoint(store checkpointer, dir string) error {
+// checkpoint copies the store whose files are in dataDir into dir. Errors: fs.ErrExist, errInside.
+func checkpoint(store checkpointer, dataDir, dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return fmt.Errorf("%s exists: a backup needs a new directory: %w", dir, fs.ErrExist)
 	}
+	if rel, err := filepath.Rel(resolved(dataDir), resolved(dir)); err == nil && filepath.IsLocal(rel) {
+		return fmt.Errorf("%s is %w", dir, errInside)
+	}
 	return store.Checkpoint(dir)
+}
+
+// errInside refuses a copy that would be lost with the original.
+var errInside = errors.New("inside the data directory: a backup belongs elsewhere")
+
+// resolved follows links as far as the path exists.
+func resolved(path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	if parent := filepath.Dir(path); err != nil && parent != path {
+		return filepath.Join(resolved(parent), filepath.Base(path))
+	}
+	return real
 }
 
 // admin serves the admin service.
 type admin struct {
 	adminv1.UnimplementedAdminServiceServer
-	store checkpointer
+	store   checkpointer
+	dataDir string
 }
 
 func (a *admin) Backup(_ context.Context, req *adminv1.BackupRequest) (*adminv1.BackupResponse, error) {
 	if !filepath.IsAbs(req.GetDirectory()) {
 		return nil, status.Error(codes.InvalidArgument, "directory must be an absolute path")
 	}
-	err := checkpoint(a.store, filepath.Clean(req.GetDirectory()))
+	err := checkpoint(a.store, a.dataDir, filepath.Clean(req.GetDirectory()))
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return nil, status.Error(codes.AlreadyExists, err.Error())
+	case errors.Is(err, errInside):
+		return nil, status.Error(codes.InvalidArgument, err.Error())
 	case err != nil:
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
@@ -106,7 +125,7 @@ func serveAdmin(f *storeFlags, store backend.Store, log *slog.Logger) (stop func
 		return func() {}
 	}
 	s := grpc.NewServer()
-	adminv1.RegisterAdminServiceServer(s, &admin{store: c})
+	adminv1.RegisterAdminServiceServer(s, &admin{store: c, dataDir: f.DataDir})
 	go func() {
 		if err := s.Serve(l); err != nil {
 			logUnavailable(log, "online backup", err)

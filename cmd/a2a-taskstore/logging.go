@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -8,16 +9,27 @@ import (
 
 // logFlags configure the log.
 type logFlags struct {
-	LogLevel  slog.Level `help:"The lowest level that is logged: debug, info, warn or error." default:"info"`
-	LogFormat string     `help:"How to log: auto is text on a terminal, else json." enum:"auto,text,json" default:"auto"`
+	LogLevel  logLevel `help:"The lowest level that is logged: debug, info, warn or error." default:"info"`
+	LogFormat string   `help:"How to log: auto is text on a terminal, else json." enum:"auto,text,json" default:"auto"`
 }
 
 func (f *logFlags) logger(w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: f.LogLevel}
+	opts := &slog.HandlerOptions{Level: slog.Level(f.LogLevel)}
 	if f.LogFormat == "text" || f.LogFormat == "auto" && isTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, opts))
 	}
 	return slog.New(slog.NewJSONHandler(w, opts))
+}
+
+// logLevel is a level on the command line.
+type logLevel slog.Level
+
+// UnmarshalText parses a level.
+func (l *logLevel) UnmarshalText(text []byte) error {
+	if err := (*slog.Level)(l).UnmarshalText(text); err != nil {
+		return fmt.Errorf("%q is not a level: debug, info, warn or error", text)
+	}
+	return nil
 }
 
 func isTerminal(w io.Writer) bool {

@@ -107,7 +107,7 @@ func run(e *env, args []string) (code int) {
 	if err == nil {
 		err = ctx.Run(e)
 		if usage := (usageError{}); err != nil && !errors.As(err, &usage) {
-			fmt.Fprintf(e.stderr, "a2a-taskstore: %s\n", oneLine(err))
+			fmt.Fprintf(e.stderr, "a2a-taskstore: %s%s\n", hint(err), oneLine(err))
 			return exitFailed
 		}
 	}

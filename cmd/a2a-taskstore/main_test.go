@@ -91,6 +91,24 @@ func TestWrongConfigurationIsOneLineAndExitCode2(t *testing.T) {
 	}
 }
 
+// What a value may be is in the line that refuses another one.
+func TestErrorsSayWhatIsTaken(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(tokens, []byte("one\ntwo\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"debug, info, warn or error":   {"serve", "--log-level", "trace"},
+		"must hold one token":          {"list", "--token-file", tokens},
+		`"pebble","postgres","memory"`: {"serve", "--backend", "mysql"},
+		"such as 64MiB":                {"serve", "--max-message-bytes", "many"},
+	} {
+		if code, _, stderr := command(t, args...); code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+	}
+}
+
 func TestEnvironmentConfigures(t *testing.T) {
 	t.Setenv("A2A_TASKSTORE_LISTEN", "nonsense")
 	code, _, stderr := command(t, "serve")
@@ -180,6 +198,19 @@ func TestOperator(t *testing.T) {
 			t.Errorf("backup %d while it serves: exit code %d, %s", i, code, stderr)
 		}
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(p.dataDir, link); err != nil {
+		t.Fatal(err)
+	}
+	refuseInside := func() {
+		t.Helper()
+		for _, dir := range []string{filepath.Join(p.dataDir, "backup"), filepath.Join(p.dataDir, "a", "b"), filepath.Join(link, "backup")} {
+			if code, _, stderr := command(t, "backup", "--data-dir", p.dataDir, dir); code != exitFailed || !strings.Contains(stderr, "inside the data directory") {
+				t.Errorf("backup into %s: exit code %d, %s", dir, code, stderr)
+			}
+		}
+	}
+	refuseInside()
 	if code, _, stderr := command(t, "migrate", "--data-dir", p.dataDir); code != exitFailed || !strings.Contains(stderr, "another") {
 		t.Errorf("migrate while it serves: exit code %d, %s", code, stderr)
 	}
@@ -188,6 +219,7 @@ func TestOperator(t *testing.T) {
 	if code := p.stop(); code != exitOK {
 		t.Errorf("SIGTERM: exit code %d\n%s", code, p.log.String())
 	}
+	refuseInside()
 	if code, _, stderr := command(t, append([]string{"healthcheck", "--timeout", "100ms"}, at...)...); code != exitFailed {
 		t.Errorf("healthcheck of a stopped store: exit code %d, %s", code, stderr)
 	}

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,7 +25,6 @@ import (
 	"github.com/a2a-taskstore/taskstore/backend/postgres/pgtest"
 	"github.com/a2a-taskstore/taskstore/client"
 	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
-	"github.com/a2a-taskstore/taskstore/server/transport/certtest"
 )
 
 //go:generate go test -run ^TestMetrics$ -update
@@ -127,25 +125,9 @@ func describeMetrics(families map[string]*dto.MetricFamily, on map[string][]stri
 // scrapeAfterTraffic starts a store with TLS and credentials, calls it, and returns what it shows then.
 func scrapeAfterTraffic(t *testing.T, args ...string) string {
 	t.Helper()
-	dir := t.TempDir()
-	path := func(name string) string { return filepath.Join(dir, name) }
-	ca, pair := certtest.New(t, "ca"), certtest.NewPair(t, "store")
-	cert, key := ca.Server(t)
-	pair.Replace(t, cert, key)
-	certtest.ReplaceFile(t, path("ca.pem"), ca.PEM())
-	_, token, entry := command(t, "token", "new")
-	certtest.ReplaceFile(t, path("token"), []byte(token))
-	_, hash, _ := strings.Cut(entry, "\n")
-	certtest.ReplaceFile(t, path("credentials.yaml"),
-		[]byte("principals:\n  - name: "+secretName+"\n    tenants: [\"*\"]\n    access: read-write\n    tokens:\n"+hash))
-	config, err := client.TLSFromFiles(path("ca.pem"), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := newProcess(t)
-	p.options = []client.Option{client.WithTLS(config), client.WithTokenSource(client.TokenFromFile(path("token")))}
-	p.start(append(args, "--admin-listen", "127.0.0.1:0", "--tls-cert", pair.Cert, "--tls-key", pair.Key,
-		"--credentials-file", path("credentials.yaml"), "--audit-log", path("audit.log"))...)
+	s := p.secure(secretName, "    tenants: [\"*\"]\n")
+	p.start(append(append(args, s.serve...), "--admin-listen", "127.0.0.1:0", "--audit-log", s.path("audit.log"))...)
 
 	c, owner := p.client(), secretName
 	scope := &taskstorev1.Scope{Tenant: secretName, Owner: &owner}
@@ -168,7 +150,7 @@ func scrapeAfterTraffic(t *testing.T, args ...string) string {
 	if _, err := c.Get(t.Context(), &taskstorev1.GetRequest{Scope: scope, TaskId: secretName}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.ClaimKey(t.Context(), &taskstorev1.ClaimKeyRequest{
+	_, err := c.ClaimKey(t.Context(), &taskstorev1.ClaimKeyRequest{
 		Scope: scope, Key: secretName, MessageId: secretName, TaskId: secretName, Token: secretName,
 		Lease: durationpb.New(time.Minute), Ttl: durationpb.New(time.Minute),
 	})

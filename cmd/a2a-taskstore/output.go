@@ -43,15 +43,15 @@ func writeJSON(w io.Writer, m proto.Message) error {
 
 // rows writes one row after the other.
 type rows struct {
-	w     io.Writer
-	table *tabwriter.Writer // nil: JSON
+	w      io.Writer
+	table  *tabwriter.Writer // nil: JSON
+	header []string          // until the first row is there: an error alone needs none
 }
 
 func (f *outputFlags) rows(w io.Writer, header ...string) *rows {
-	r := &rows{w: w}
+	r := &rows{w: w, header: header}
 	if !f.json() {
 		r.table = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(r.table, strings.Join(header, "\t"))
 	}
 	return r
 }
@@ -64,6 +64,10 @@ func (r *rows) flush() error {
 }
 
 func (r *rows) cells(cells ...string) error {
+	if r.header != nil {
+		fmt.Fprintln(r.table, strings.Join(r.header, "\t"))
+		r.header = nil
+	}
 	for i, c := range cells {
 		cells[i] = clean(c)
 	}
