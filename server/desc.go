@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
+	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/a2a-taskstore/taskstore/backend"
@@ -36,11 +37,13 @@ var serviceDesc = grpc.ServiceDesc{
 	Metadata: taskstorev1.TaskStoreService_ServiceDesc.Metadata,
 }
 
-// unaryMethods are the full names of those methods that are answered with one message.
+// unaryMethods are the full names of those methods, health checks included, that are answered with one message.
 var unaryMethods = func() map[string]bool {
 	methods := make(map[string]bool)
-	for _, m := range serviceDesc.Methods {
-		methods["/"+serviceName+"/"+m.MethodName] = true
+	for _, desc := range []*grpc.ServiceDesc{&serviceDesc, &healthgrpc.Health_ServiceDesc} {
+		for _, m := range desc.Methods {
+			methods["/"+desc.ServiceName+"/"+m.MethodName] = true
+		}
 	}
 	return methods
 }()

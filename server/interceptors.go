@@ -65,7 +65,7 @@ func (s *Server) aroundStream(srv any, stream grpc.ServerStream, info *grpc.Stre
 	if c.session != nil {
 		defer c.session.Watch(cancel)()
 	}
-	return handler(srv, &endableStream{stream, c, s.cfg.Audit})
+	return handler(srv, &endableStream{ServerStream: stream, call: c, audit: s.cfg.Audit, patience: s.cfg.Limits.DefaultTimeout})
 }
 
 // endableStream is a stream that can be ended from this side while it waits for its caller.
@@ -73,6 +73,8 @@ type endableStream struct {
 	grpc.ServerStream
 	call  *call
 	audit *audit.Log
+	// patience is how long the first request may take; 0 once it is there.
+	patience time.Duration
 }
 
 func (s *endableStream) Context() context.Context { return s.call }
@@ -83,15 +85,25 @@ func (s *endableStream) SendMsg(m any) error {
 	return s.ServerStream.SendMsg(m)
 }
 
-// RecvMsg receives a message, or fails with the cause of the context's end. What it leaves behind then ends with the handler.
+// RecvMsg receives a message, or fails with the cause of the context's end, or when the first one does not come. What it leaves
+// behind then ends with the handler.
 func (s *endableStream) RecvMsg(m any) error {
 	received := make(chan error, 1)
 	go func() { received <- s.ServerStream.RecvMsg(m) }()
+	var late <-chan time.Time
+	if s.patience > 0 {
+		timer := time.NewTimer(s.patience)
+		defer timer.Stop()
+		late = timer.C
+	}
 	select {
 	case err := <-received:
+		s.patience = 0
 		return err
 	case <-s.call.Done():
 		return context.Cause(s.call)
+	case <-late:
+		return context.DeadlineExceeded
 	}
 }
 

@@ -266,60 +266,6 @@ func TestCallBytesAreBounded(t *testing.T) {
 	})
 }
 
-// TestCallsEnd shows the deadlines of the server, and that the store is told of the caller's only.
-func TestCallsEnd(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		timeout, want time.Duration
-		bounded       bool
-	}{
-		"none":      {0, 20 * time.Second, false},
-		"short":     {time.Second, time.Second, true},
-		"very long": {time.Hour, 40 * time.Second, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := gated(t)
-				f := start(t, store, Config{Limits: Limits{DefaultTimeout: 20 * time.Second, MaxTimeout: 40 * time.Second}})
-				ctx := t.Context()
-				if test.timeout > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, test.timeout)
-					defer cancel()
-				}
-				began := time.Now()
-				_, err := f.Get(ctx, &pb.GetRequest{TaskId: "t"})
-				wantCode(t, err, codes.DeadlineExceeded)
-				if took := time.Since(began); took != test.want {
-					t.Errorf("ended after %v, want %v", took, test.want)
-				}
-				if _, bounded := (<-store.entered).Deadline(); bounded != test.bounded {
-					t.Errorf("the store sees a deadline: %v", bounded)
-				}
-			})
-		})
-	}
-}
-
-// TestRequestsThatDoNotEnd shows that a call ends whose request does not come.
-func TestRequestsThatDoNotEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := start(t, newStore(t), Config{Limits: Limits{DefaultTimeout: 20 * time.Second}})
-		began := time.Now()
-		stream, err := f.conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, pb.TaskStoreService_Get_FullMethodName)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = stream.RecvMsg(&pb.GetResponse{})
-		wantCode(t, err, codes.DeadlineExceeded)
-		if took := time.Since(began); took != 20*time.Second {
-			t.Errorf("it took %v", took)
-		}
-	})
-}
-
 // TestHeadersAreBounded floods a server with metadata.
 func TestHeadersAreBounded(t *testing.T) {
 	t.Parallel()
