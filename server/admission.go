@@ -27,6 +27,7 @@ type admission struct {
 	connections *limit.Counter
 	frames      *limit.Shares
 	reads       chan struct{}
+	bulk        *limit.Budget
 	table       *limit.Table
 
 	log     *slog.Logger
@@ -37,6 +38,13 @@ type admission struct {
 
 // concurrentReads bounds how many pages of events are read at once: they are counted in frames only once they are there.
 const concurrentReads = 16
+
+// Requests of bulkFrom bytes and more are handed to the store only as long as those there have no more than bulkBytes together:
+// that bounds what is in front of a small write on the one way to the disk.
+const (
+	bulkFrom  = 1 << 20
+	bulkBytes = 8 << 20
+)
 
 // maxWatches bounds the Health.Watch streams of all connections.
 const maxWatches = 1024
@@ -56,6 +64,7 @@ func newAdmission(cfg *Config, seen *metrics.Server) *admission {
 		connections: limit.NewCounter(int64(l.Connections)),
 		frames:      limit.NewShares(l.StreamBytes),
 		reads:       make(chan struct{}, concurrentReads),
+		bulk:        limit.NewBudget(bulkBytes),
 		table:       limit.NewTable(),
 		log:         cfg.Logger,
 		seen:        seen,
@@ -88,10 +97,14 @@ func (a *admission) unary(c *call) error {
 	return nil
 }
 
-// arrive bounds the time of a unary call, from its headers on: gRPC receives the request before it asks anybody else. It
-// cancels the context that it gives when the call ends, and with that the one that is returned.
+// arrive bounds the unary calls of a connection, and their time, from their headers on: gRPC receives the request before it
+// asks anybody else. It cancels the context that it gives when the call ends, and with that the one that is returned.
 func (a *admission) arrive(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if !unaryMethods[info.FullMethodName] {
+	unary := unaryMethods[info.FullMethodName]
+	if err := a.begin(ctx, unary); err != nil {
+		return ctx, err
+	}
+	if !unary {
 		return ctx, nil
 	}
 	timeout := a.limits.MaxTimeout
@@ -177,7 +190,8 @@ func (a *admission) request(_ *call, s limit.Subject, l limit.Limits) error {
 // authenticated counts a call of a principal that is known by now.
 func (a *admission) authenticated(c *call) error { return a.each(c, a.request) }
 
-// received counts a request that may be handled: it is decoded, and allowed. Before, its tenant is only what somebody says.
+// received counts a request that may be handled, and has a large one wait for its turn: it is decoded, and allowed. Before, its
+// tenant is only what somebody says.
 func (a *admission) received(c *call, tenant string, size int, stream bool) error {
 	if a.auth != nil {
 		c.tenant, c.tenantLimits = tenant, a.auth.TenantLimits(tenant)
@@ -198,6 +212,12 @@ func (a *admission) received(c *call, tenant string, size int, stream bool) erro
 		return errBytes()
 	}
 	c.bytes = int64(size)
+	if size >= bulkFrom {
+		if err := a.bulk.Take(c, c.bytes); err != nil {
+			return err
+		}
+		c.turn = true
+	}
 	return nil
 }
 
@@ -241,6 +261,7 @@ func (a *admission) wait(c *call) error {
 		c.slot = false
 		a.calls.Give(1)
 	}
+	c.leaveConnection()
 	return nil
 }
 
@@ -248,6 +269,9 @@ func (a *admission) wait(c *call) error {
 func (a *admission) leave(c *call) {
 	if c.slot {
 		a.calls.Give(1)
+	}
+	if c.turn {
+		a.bulk.Give(c.bytes)
 	}
 	if c.bytes > 0 {
 		a.bytes.Give(c.bytes)
@@ -258,14 +282,17 @@ func (a *admission) leave(c *call) {
 	if c.onConn != nil {
 		c.onConn.Streams.Add(-1)
 	}
+	c.leaveConnection()
 	for _, release := range c.releases {
 		release()
 	}
 }
 
 // connection is what the call came on.
-func (c *call) connection() *limit.Conn {
-	if from, ok := peer.FromContext(c.Context); ok {
+func (c *call) connection() *limit.Conn { return connection(c.Context) }
+
+func connection(ctx context.Context) *limit.Conn {
+	if from, ok := peer.FromContext(ctx); ok {
 		conn, _ := from.Addr.(*limit.Conn)
 		return conn
 	}

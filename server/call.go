@@ -29,6 +29,7 @@ type call struct {
 	// session is of the principal that makes the call; nil for calls that are open to everybody.
 	session *auth.Session
 	audited audited
+	broken  bool // its request could not be received, though there was time
 	held
 }
 
@@ -37,7 +38,9 @@ type held struct {
 	slot         bool           // one of the calls
 	streams      *limit.Counter // that the call is counted in; nil: none
 	bytes        int64          // of the request
-	onConn       *limit.Conn
+	onConn       *limit.Conn    // whose stream it is
+	callOn       *limit.Conn    // whose unary call it is
+	turn         bool           // among the bulk
 	releases     []func()
 	response     *limit.Held // of a large response; gRPC releases it
 	tenant       string

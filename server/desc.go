@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/grpc"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
@@ -103,7 +104,7 @@ func serverStream[T any, Req message[T]](
 	accessOf["/"+serviceName+"/"+name] = access
 	handle := func(srv any, stream grpc.ServerStream) error {
 		req := Req(new(T))
-		size, err := decode(req, stream.RecvMsg, nil, nil)
+		size, err := decode(req, stream.RecvMsg, nil, callOf(stream.Context()))
 		if err != nil {
 			return err
 		}
@@ -135,6 +136,7 @@ type request struct {
 func decode(msg proto.Message, receive func(any) error, admit *admission, c *call) (int, error) {
 	req := &request{msg: msg, admit: admit, call: c}
 	if err := receive(req); err != nil {
+		c.broken = !errors.Is(c.Err(), context.DeadlineExceeded)
 		return 0, err
 	}
 	if backend.ReasonOf(req.err) != "" {

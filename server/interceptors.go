@@ -32,6 +32,9 @@ func (s *Server) aroundUnary(ctx context.Context, req any, info *grpc.UnaryServe
 			resp = nil
 		}
 	}()
+	if unaryMethods[c.method] {
+		c.callOn = c.connection()
+	}
 	if err := s.begin(c); err != nil {
 		return nil, err
 	}
@@ -132,6 +135,7 @@ func (s *Server) end(c *call, err error) error {
 		return nil
 	}
 	st := toStatus(err)
+	s.admit.waste(c)
 	c.counts.End(st.status.Code(), c.began)
 	c.audit(s.cfg.Audit, st)
 	if reason := backend.ReasonOf(st); limit.Refused(reason) {

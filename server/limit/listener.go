@@ -43,6 +43,18 @@ type conn struct {
 
 func (c *conn) RemoteAddr() net.Addr { return &c.state }
 
+// Read waits first if the connection was slowed.
+func (c *conn) Read(b []byte) (int, error) {
+	if owed := c.state.owed.Load(); owed > 0 {
+		c.state.owed.Add(-owed)
+		time.Sleep(min(time.Duration(owed), maxPause))
+	}
+	return c.Conn.Read(b)
+}
+
+// maxPause bounds how long a connection that was slowed is not read.
+const maxPause = 100 * time.Millisecond
+
 func (c *conn) Close() error {
 	err := c.Conn.Close()
 	c.closed.Do(func() {
@@ -59,11 +71,38 @@ type Conn struct {
 	Began time.Time
 	// Streams are those that are open on it.
 	Streams atomic.Int64
-	close   func() error
+	// Calls are the unary calls that are in hand of it, from their headers on, without Gets that wait.
+	Calls atomic.Int64
+
+	begun, wasted atomic.Int64 // calls
+	owed          atomic.Int64 // nanoseconds
+	cut           atomic.Bool
+	close         func() error
 
 	mu     sync.Mutex
 	held   map[*Held]struct{}
 	closed bool
+}
+
+// Slow has the connection not be read for d more, at its next read: work that its caller makes for nothing then costs the
+// caller, by TCP's flow control, and not whoever else the server has.
+func (c *Conn) Slow(d time.Duration) { c.owed.Add(int64(d)) }
+
+// Begin counts a call.
+func (c *Conn) Begin() { c.begun.Add(1) }
+
+// wasteFrom is from how many wasted calls on a connection may be cut for them.
+const wasteFrom = 128
+
+// Waste counts a call that was begun for nothing, and cuts the connection once there are many and most are like that: what it
+// has sent already is not worked off then. It reports whether it has.
+func (c *Conn) Waste() (cut bool) {
+	n := c.wasted.Add(1)
+	if n < wasteFrom || 2*n < c.begun.Load() || !c.cut.CompareAndSwap(false, true) {
+		return false
+	}
+	c.Cut()
+	return true
 }
 
 // Cut closes the connection.

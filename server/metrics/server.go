@@ -18,6 +18,7 @@ type Server struct {
 
 	refusals           *prometheus.CounterVec
 	ConnectionsRefused prometheus.Counter
+	ConnectionsCut     prometheus.Counter
 
 	rounds, failures prometheus.Counter
 	swept            [4]prometheus.Counter
@@ -47,6 +48,7 @@ func NewServer(reg prometheus.Registerer) *Server {
 			Help: "Calls and streams that a limit refused or ended, by the reason that the caller saw and whose limit it was.",
 		}, []string{"reason", "scope"}),
 		ConnectionsRefused: counter("connections_refused_total", "Connections that were closed because there were too many."),
+		ConnectionsCut:     counter("connections_cut_total", "Connections that were closed because most of their calls were given up or broken as they began."),
 		rounds:             counter("sweep_rounds_total", "Rounds of the sweeper that went well."),
 		failures:           counter("sweep_failures_total", "Rounds of the sweeper that failed."),
 		sweptAt: gauge("sweep_last_success_timestamp_seconds",

@@ -20,36 +20,33 @@ type rawConn struct {
 }
 
 // flood makes connections and floods them, again and again, until ctx ends. Servers may cut such connections at any time.
-func (o *overload) flood(ctx context.Context, flood func(*rawConn) error) {
-	made := 0
-	for ctx.Err() == nil {
-		conn, err := net.Dial("tcp", o.address)
-		if err != nil {
-			o.t.Errorf("a flood: %v", err)
-			return
+func flood(frames func(*rawConn) error) attack {
+	return func(ctx context.Context, target string, _ int, begun func()) error {
+		for ctx.Err() == nil {
+			conn, err := net.Dial("tcp", target)
+			if err != nil {
+				return err
+			}
+			begun()
+			stop := context.AfterFunc(ctx, func() { conn.Close() })
+			raw := &rawConn{Conn: conn, Framer: http2.NewFramer(conn, conn), stream: 1}
+			go io.Copy(io.Discard, conn)
+			_, err = io.WriteString(conn, http2.ClientPreface)
+			if err == nil {
+				err = raw.WriteSettings()
+			}
+			for n := 0; err == nil && n < 10_000; n++ {
+				err = frames(raw)
+				raw.stream += 2
+			}
+			stop()
+			conn.Close()
+			select {
+			case <-ctx.Done():
+			case <-time.After(10 * time.Millisecond):
+			}
 		}
-		stop := context.AfterFunc(ctx, func() { conn.Close() })
-		raw := &rawConn{Conn: conn, Framer: http2.NewFramer(conn, conn), stream: 1}
-		raw.MaxHeaderListSize = 1 << 20
-		go io.Copy(io.Discard, conn)
-		_, err = io.WriteString(conn, http2.ClientPreface)
-		if err == nil {
-			err = raw.WriteSettings()
-		}
-		for n := 0; err == nil && n < 10_000; n++ {
-			err = flood(raw)
-			raw.stream += 2
-		}
-		made++
-		stop()
-		conn.Close()
-		select {
-		case <-ctx.Done():
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	if made == 0 {
-		o.t.Error("a flood never began")
+		return nil
 	}
 }
 

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
+	"github.com/a2a-taskstore/taskstore/server/limit"
+)
+
+// headersAlone begins a call, and does not send its request.
+func headersAlone(ctx context.Context, conn *grpc.ClientConn) (grpc.ClientStream, error) {
+	return conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, pb.TaskStoreService_Get_FullMethodName)
+}
+
+// TestCallsOfAConnectionAreBounded has a connection begin more calls than one may have in hand.
+func TestCallsOfAConnectionAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, newStore(t), Config{Limits: Limits{Calls: 2}})
+		f.mustSave(t, whole(working("t")))
+		flood := f.connect(t)
+		get := func(conn *grpc.ClientConn) error {
+			_, err := pb.NewTaskStoreServiceClient(conn).Get(t.Context(), &pb.GetRequest{TaskId: "t"})
+			return err
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		for range f.server.admit.connectionCalls() {
+			if _, err := headersAlone(ctx, flood); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		wantLimit(t, get(flood), limit.ErrOverloaded, limit.OfConnection, true)
+		if err := get(f.conn); err != nil {
+			t.Errorf("on another connection: %v", err)
+		}
+		cancel()
+		time.Sleep(time.Second) // for which the connection is not read, and more
+		synctest.Wait()
+		if err := get(flood); err != nil {
+			t.Errorf("once they are given up: %v", err)
+		}
+	})
+}
+
+// TestConnectionsThatWasteCallsAreCut has callers that give up calls before their requests are there.
+func TestConnectionsThatWasteCallsAreCut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, newStore(t), Config{})
+		f.mustSave(t, whole(working("t")))
+		// waste gives up calls, with some good ones between them, and returns whether the connection lived.
+		waste := func(conn *grpc.ClientConn, calls, good int) bool {
+			for range calls {
+				for range good {
+					_, _ = pb.NewTaskStoreServiceClient(conn).Get(t.Context(), &pb.GetRequest{TaskId: "t"})
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				_, _ = headersAlone(ctx, conn)
+				synctest.Wait()
+				cancel()
+				synctest.Wait()
+				if conn.GetState() != connectivity.Ready {
+					return false
+				}
+			}
+			return true
+		}
+		if waste(f.connect(t), 1000, 0) {
+			t.Error("a connection that only wastes calls lives on")
+		}
+		if !waste(f.connect(t), 1000, 2) {
+			t.Error("a connection that wastes some calls was cut")
+		}
+		if !waste(f.connect(t), 100, 0) {
+			t.Error("a connection that wastes few calls was cut")
+		}
+		if err := f.conn.Invoke(t.Context(), pb.TaskStoreService_Get_FullMethodName, &pb.GetRequest{TaskId: "t"}, &pb.GetResponse{}); err != nil {
+			t.Errorf("on another connection: %v", err)
+		}
+	})
+}
+
+// slowSaves holds Saves up, and tells of those that have begun.
+type slowSaves struct {
+	backend.Store
+	begun chan string
+	open  chan struct{}
+}
+
+func (s slowSaves) Save(ctx context.Context, req *backend.SaveRequest) (backend.SaveResult, error) {
+	s.begun <- req.Key.TaskID
+	<-s.open
+	return s.Store.Save(ctx, req)
+}
+
+// TestLargeWritesTakeTurns shows that one large write waits for another, and a small one does not.
+func TestLargeWritesTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := slowSaves{newStore(t), make(chan string, 3), make(chan struct{})}
+		f := start(t, store, Config{})
+		var saves sync.WaitGroup
+		save := func(id string, size int) {
+			task := working(id)
+			task.Artifacts = []*pb.Artifact{{ArtifactId: "a", Parts: []*pb.Part{{Content: &pb.Part_Text{Text: strings.Repeat("x", size)}}}}}
+			saves.Go(func() {
+				if _, err := f.Save(t.Context(), whole(task)); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		save("large", 5<<20)
+		save("too large beside it", 5<<20)
+		save("small", 1)
+		if first, second := <-store.begun, <-store.begun; first != "large" || second != "small" || len(store.begun) > 0 {
+			t.Errorf("first %q, then %q, and %d more", first, second, len(store.begun))
+		}
+		close(store.open)
+		saves.Wait()
+	})
+}
