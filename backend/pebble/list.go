@@ -1,8 +1,10 @@
 package pebble
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/backend/index"
@@ -24,41 +26,113 @@ func (s *Store) List(ctx context.Context, req *backend.ListRequest) (backend.Lis
 
 func (v *view) list(ctx context.Context, req *backend.ListRequest) (res backend.ListResult, err error) {
 	sources := []index.Source{indexSource{v}}
-	page := backend.Page{Max: req.Size, MaxBytes: req.MaxBytes}
-	var last backend.Position
-	err = index.Walk(sources, req, func(taskID string) (bool, error) {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		k := backend.Key{Tenant: req.Tenant, TaskID: taskID}
-		if len(res.Rows) == req.Size {
-			res.Next = &last
-			return false, nil
-		}
-		rec, err := v.record(k)
-		if err != nil {
-			return false, err
-		}
-		if rec.Kind != backend.RowTask {
-			return false, v.s.fault.corrupt("list index", errMissing)
-		}
-		task, err := v.task(k, rec, req.Extent)
-		if err != nil {
-			return false, err
-		}
-		if !page.Take(len(task)) {
-			res.Next = &last
-			return false, nil
-		}
-		last = backend.Position{Time: rec.Time, TaskID: taskID}
-		res.Rows = append(res.Rows, backend.Stored{Task: task, Version: rec.Version, Owner: rec.Owner})
-		return true, nil
-	})
-	if err != nil || req.SkipTotal {
+	rows, more, err := v.findRows(ctx, sources, req)
+	if err != nil {
 		return res, err
+	}
+	n, err := v.readTasks(ctx, rows, req)
+	if err != nil {
+		return res, err
+	}
+	res.Rows = make([]backend.Stored, n)
+	for i := range res.Rows {
+		r := &rows[i]
+		res.Rows[i] = backend.Stored{Task: r.task, Version: r.rec.Version, Owner: r.rec.Owner}
+	}
+	if n > 0 && (more || n < len(rows)) {
+		last := &rows[n-1]
+		res.Next = &backend.Position{Time: last.rec.Time, TaskID: last.id}
+	}
+	if req.SkipTotal {
+		return res, nil
 	}
 	res.Total, err = index.Count(sources, req)
 	return res, err
+}
+
+// listed is a row of a page on its way.
+type listed struct {
+	id   string
+	rec  *record
+	task []byte
+}
+
+// findRows returns the rows of a page in list order, without their tasks, and whether there are more behind them.
+func (v *view) findRows(ctx context.Context, sources []index.Source, req *backend.ListRequest) (rows []listed, more bool, err error) {
+	err = index.Walk(sources, req, func(taskID string) (bool, error) {
+		if len(rows) == req.Size {
+			more = true
+			return false, nil
+		}
+		rows = append(rows, listed{id: taskID})
+		return true, ctx.Err()
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	for _, r := range inKeyOrder(rows) {
+		if r.rec, err = v.record(backend.Key{Tenant: req.Tenant, TaskID: r.id}); err != nil {
+			return nil, false, err
+		}
+		if r.rec.Kind != backend.RowTask {
+			return nil, false, v.s.fault.corrupt("list index", errMissing)
+		}
+	}
+	return rows, more, nil
+}
+
+// readTasks reads the tasks of the first rows, as many as fit on the page, and returns their number.
+func (v *view) readTasks(ctx context.Context, rows []listed, req *backend.ListRequest) (n int, err error) {
+	page, size := backend.Page{Max: req.Size, MaxBytes: req.MaxBytes}, 0
+	for n < len(rows) {
+		batch := rows[n : n+fitting(rows[n:], req.MaxBytes-size, req)]
+		for _, r := range inKeyOrder(batch) {
+			if err := ctx.Err(); err != nil {
+				return 0, err
+			}
+			if r.task, err = v.task(backend.Key{Tenant: req.Tenant, TaskID: r.id}, r.rec, req.Extent); err != nil {
+				return 0, err
+			}
+		}
+		for i := range batch {
+			if !page.Take(len(batch[i].task)) {
+				return n, nil
+			}
+			n++
+			size += len(batch[i].task)
+		}
+	}
+	return n, nil
+}
+
+// fitting returns how many of the rows, at least one, certainly fit into so many bytes: those that can be read together
+// without reading more than the page returns.
+func fitting(rows []listed, left int, req *backend.ListRequest) int {
+	if req.MaxBytes <= 0 {
+		return len(rows)
+	}
+	n := 0
+	for ; n < len(rows); n++ {
+		size := rows[n].rec.Size
+		if req.Extent.OmitArtifacts {
+			size -= rows[n].rec.ArtifactBytes
+		}
+		if left -= int(size); n > 0 && left < 0 {
+			break
+		}
+	}
+	return n
+}
+
+// inKeyOrder returns the rows in the order of their keys, in which an iterator finds each from where it stands. One that
+// goes back and forth, between keys or between keyspaces, opens tables and blocks anew for nearly every look-up.
+func inKeyOrder(rows []listed) []*listed {
+	order := make([]*listed, len(rows))
+	for i := range rows {
+		order[i] = &rows[i]
+	}
+	slices.SortFunc(order, func(a, b *listed) int { return cmp.Compare(a.id, b.id) })
+	return order
 }
 
 // indexSource is the list index of a view.
