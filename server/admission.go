@@ -32,6 +32,7 @@ type admission struct {
 
 	log     *slog.Logger
 	seen    *metrics.Server
+	counts  *metrics.Calls // of what is refused before it is a call; nil: not counted
 	refused atomic.Int64
 	noted   atomic.Int64 // when refusals were last logged, in Unix nanoseconds
 }
@@ -100,11 +101,10 @@ func (a *admission) unary(c *call) error {
 // arrive bounds the unary calls of a connection, and their time, from their headers on: gRPC receives the request before it
 // asks anybody else. It cancels the context that it gives when the call ends, and with that the one that is returned.
 func (a *admission) arrive(ctx context.Context, info *tap.Info) (context.Context, error) {
-	unary := unaryMethods[info.FullMethodName]
-	if err := a.begin(ctx, unary); err != nil {
+	if err := a.begin(ctx, info.FullMethodName); err != nil {
 		return ctx, err
 	}
-	if !unary {
+	if !unaryMethods[info.FullMethodName] {
 		return ctx, nil
 	}
 	timeout := a.limits.MaxTimeout

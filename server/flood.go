@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/a2a-taskstore/taskstore/server/limit"
 )
 
@@ -12,18 +14,19 @@ import (
 // calls of a connection are bounded as their headers come, and a connection that brings little else than headers is cut.
 
 // begin counts a call of a connection, and refuses it if the connection has too many.
-func (a *admission) begin(ctx context.Context, unary bool) error {
+func (a *admission) begin(ctx context.Context, method string) error {
 	conn := connection(ctx)
 	if conn == nil {
 		return nil
 	}
 	conn.Begin()
 	// gRPC itself ends a call whose time is up already.
-	if !unary || ctx.Err() != nil || conn.Calls.Add(1) <= a.connectionCalls() {
+	if !unaryMethods[method] || ctx.Err() != nil || conn.Calls.Add(1) <= a.connectionCalls() {
 		return nil
 	}
 	conn.Calls.Add(-1)
 	conn.Slow(refusedPause)
+	a.counts.Begin(method).End(codes.ResourceExhausted, time.Now())
 	a.seen.Refused(limit.ErrOverloaded, limit.OfConnection)
 	a.note()
 	return errConnectionCalls

@@ -112,6 +112,7 @@ func New(store backend.Store, cfg Config) *Server {
 	reflection.Register(s.grpc)
 	if s.cfg.Metrics != nil {
 		s.calls = metrics.NewCalls(s.cfg.Metrics, s.grpc.GetServiceInfo())
+		s.admit.counts = s.calls
 		s.export(s.cfg.Metrics)
 	}
 	return s

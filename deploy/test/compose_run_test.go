@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -105,17 +106,22 @@ func makeSecrets(t *testing.T) string {
 // start runs a program until the test ends; a test that fails shows its log.
 func start(t *testing.T, program string, args ...string) {
 	t.Helper()
+	startCommand(t, exec.Command(program, args...), os.Kill)
+}
+
+// startCommand starts a program that is ended with a signal.
+func startCommand(t *testing.T, cmd *exec.Cmd, end os.Signal) {
+	t.Helper()
 	log := &buffer{}
-	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		cmd.Process.Kill()
+		cmd.Process.Signal(end)
 		cmd.Wait()
 		if t.Failed() {
-			t.Logf("%s %q:\n%s", filepath.Base(program), args, log)
+			t.Logf("%q:\n%s", cmd.Args, log)
 		}
 	})
 }
@@ -149,13 +155,21 @@ func freeAddress(t *testing.T) string {
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	if !within(t, 30*time.Second, condition) {
+		t.Fatalf("not in time: %s", what)
+	}
+}
+
+// within waits for a condition, and reports whether it came true in time.
+func within(t *testing.T, limit time.Duration, condition func() bool) bool {
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	for !condition() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("not in time: %s", what)
+			return false
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+	return true
 }

@@ -53,31 +53,46 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-func TestDashboards(t *testing.T) {
-	t.Parallel()
+// dashboard is what is checked of Grafana's model.
+type dashboard struct {
+	UID, Title string
+	Panels     []panel
+}
+
+type panel struct {
+	ID      int
+	Type    string
+	Title   string
+	GridPos struct{ H, W, X, Y int }
+	Targets []struct{ Expr string }
+}
+
+// loadDashboards reads all dashboards, by their files.
+func loadDashboards(t *testing.T) map[string]dashboard {
+	t.Helper()
 	paths, err := filepath.Glob("../grafana/*.json")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no dashboards: %v", err)
 	}
-	exported := exportedMetrics(t)
+	out := map[string]dashboard{}
 	for _, path := range paths {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var dashboard struct {
-			UID, Title string
-			Panels     []struct {
-				ID      int
-				Type    string
-				Title   string
-				GridPos struct{ H, W, X, Y int }
-				Targets []struct{ Expr string }
-			}
-		}
-		if err := json.Unmarshal(b, &dashboard); err != nil {
+		var d dashboard
+		if err := json.Unmarshal(b, &d); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
+		out[path] = d
+	}
+	return out
+}
+
+func TestDashboards(t *testing.T) {
+	t.Parallel()
+	exported := exportedMetrics(t)
+	for path, dashboard := range loadDashboards(t) {
 		if dashboard.UID == "" || dashboard.Title == "" {
 			t.Errorf("%s: no uid or title", path)
 		}
