@@ -159,8 +159,12 @@ func (w *twins) checkMemory(t *rapid.T) {
 		total += found.bytes
 		weighed := weigher{}
 		weighed.task(found.task)
+		weighed.add(looseWeight * len(found.loose))
 		if found.bytes < weighed.bytes {
 			t.Fatalf("counted as %d bytes, weighs %d", found.bytes, weighed.bytes)
+		}
+		if (found.inLoose != nil) != (len(found.loose) > 0) {
+			t.Fatalf("%d loose texts, listed: %v", len(found.loose), found.inLoose != nil)
 		}
 	}
 	if total != m.bytes || total > m.maxBytes || len(m.tasks) > m.maxTasks {
@@ -168,16 +172,20 @@ func (w *twins) checkMemory(t *rapid.T) {
 	}
 }
 
-// update writes the task, and spoils it afterwards, as the caller may.
+// update writes the task, and keeps or spoils it afterwards, as the caller may.
 func (w *twins) update(t *rapid.T, task *a2a.Task, event a2a.Event, prev taskstore.TaskVersion, stores [2]*Store) error {
 	is := clone(t, task)
 	err := w.do(t, func(s *Store) (taskstore.TaskVersion, error) {
 		return s.Update(w.ctx, &taskstore.UpdateRequest{Task: task, Event: event, PrevVersion: prev})
 	}, stores)
-	spoil(task)
-	if err == nil && stores == w.stores {
+	switch {
+	case stores == w.stores && rapid.Bool().Draw(t, "keep"):
+		w.task = task // the caller goes on with what it passed, and changes it in place
+		return err
+	case task == w.task, err == nil && stores == w.stores:
 		w.task = is
 	}
+	spoil(task)
 	return err
 }
 
@@ -272,7 +280,7 @@ func sdkUpdate(t *rapid.T, task *a2a.Task) a2a.Event {
 func change(t *rapid.T, task *a2a.Task) {
 	other := drawTask(t).in
 	pick := func(n int) int { return rapid.IntRange(0, n).Draw(t, "index") }
-	switch rapid.IntRange(0, 11).Draw(t, "change") {
+	switch rapid.IntRange(0, 12).Draw(t, "change") {
 	case 0:
 		task.Artifacts = other.Artifacts
 	case 1:
@@ -307,6 +315,17 @@ func change(t *rapid.T, task *a2a.Task) {
 		if n := len(task.History); n > 0 {
 			task.History = append(task.History[pick(n-1):], task.History[pick(n-1)])
 		}
+	case 12: // in the very part
+		if n := len(task.Artifacts); n > 0 {
+			if parts := task.Artifacts[pick(n-1)].Parts; len(parts) > 0 {
+				p := parts[pick(len(parts)-1)]
+				if raw, ok := p.Content.(a2a.Raw); ok && len(raw) > 0 {
+					raw[0]++
+				} else {
+					*p = *drawPart(t).in
+				}
+			}
+		}
 	}
 }
 
@@ -333,7 +352,10 @@ func TestDeltasLeaveWhatWholeSavesLeave(t *testing.T) {
 }
 
 func (w *twins) step(t *rapid.T) {
-	task := clone(t, w.task)
+	task := w.task
+	if rapid.Bool().Draw(t, "copy") {
+		task = clone(t, w.task)
+	}
 	var event a2a.Event
 	kind := rapid.IntRange(0, 15).Draw(t, "step")
 	if kind != 0 {

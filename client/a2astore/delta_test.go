@@ -161,6 +161,7 @@ func TestDeltas(t *testing.T) {
 			if !proto.Equal(m.task, want) || m.version != 2 {
 				t.Errorf("remembered version %d as %v, want %v", m.version, m.task, want)
 			}
+			m.detach()
 			if w := written(memoryKey{}, want, 2); m.bytes != w.bytes {
 				t.Errorf("remembered as %d bytes, want %d", m.bytes, w.bytes)
 			}

@@ -29,14 +29,16 @@
 //
 // a2a-go hands the whole task to its store with every event. A [Store] remembers the tasks that it wrote or read last, compares,
 // and sends what changed, together with the event: a piece of an artifact goes over the network twice, however long the
-// artifact has become. Comparing reads the task once and copies nothing: some 50 ns for a message or a piece. What is certain is decided by the tasks alone:
-// the task at the version that is replaced must be remembered, and the change be one that the service can make of it and end
-// up with the very same task. Otherwise the whole task is sent, which is always right.
+// artifact has become. Comparing looks at every message and piece, and reads their texts, unless they are the very strings of
+// the update before. Those of a2a-go are not: it copies the task for every update, which takes far longer than to compare it.
+// What is certain is decided by the tasks alone: the task at the version that is replaced must be remembered, and the change
+// be one that the service can make of it and end up with the very same task. Otherwise the whole task is sent, which is always
+// right.
 //
 // The memory is bounded ([WithMemory]) and holds no task that has ended. It is private: tasks that were passed, or returned,
-// are the caller's to change. It relies on the service never giving one version of a task to two contents. A service
-// that lost its latest writes, because it was restored from a backup, may do that: restart the agents then, as they also
-// hold tasks that are not stored any more.
+// are the caller's to change, as it shares only strings. It relies on the service never giving one version of a task to two
+// contents. A service that lost its latest writes, because it was restored from a backup, may do that: restart the agents then,
+// as they also hold tasks that are not stored any more.
 //
 // # What later versions of A2A write
 //

@@ -247,6 +247,13 @@ func encodeArtifactAt(a *a2a.Artifact, depth int) (*taskstorev1.Artifact, *field
 	}, nil
 }
 
+// textPart is a part and its text in one piece of memory, as a long artifact is a list of them that every update looks at.
+// For the few parts of another kind it is 16 bytes too long.
+type textPart struct {
+	part taskstorev1.Part
+	text taskstorev1.Part_Text
+}
+
 func encodePartAt(p *a2a.Part, depth int) (*taskstorev1.Part, *fieldError) {
 	if p == nil {
 		return nil, isNil()
@@ -258,14 +265,17 @@ func encodePartAt(p *a2a.Part, depth int) (*taskstorev1.Part, *fieldError) {
 	if err != nil {
 		return nil, err.under("metadata")
 	}
-	pb := &taskstorev1.Part{Filename: p.Filename, MediaType: p.MediaType, Metadata: metadata}
+	var withText textPart
+	pb := &withText.part
+	pb.Filename, pb.MediaType, pb.Metadata = p.Filename, p.MediaType, metadata
 	switch c := p.Content.(type) {
 	case nil:
 	case a2a.Text:
 		if !utf8.ValidString(string(c)) {
 			return nil, notUTF8().under("text")
 		}
-		pb.Content = &taskstorev1.Part_Text{Text: string(c)}
+		withText.text.Text = string(c)
+		pb.Content = &withText.text
 	case a2a.Raw:
 		pb.Content = &taskstorev1.Part_Raw{Raw: c}
 	case a2a.URL:

@@ -2,6 +2,7 @@ package a2astore
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"google.golang.org/protobuf/proto"
@@ -42,9 +43,16 @@ func (m *memo) deltaTo(task *a2a.Task) *taskstorev1.TaskDelta {
 }
 
 // changed is what is remembered after the delta was written, of which it keeps the pieces. It uses up m.
+//
+// The texts of pieces, which are the parts and messages that came at the end, stay loose: the caller's own strings. One that
+// hands over the same strings again and again, then pays nothing for their length when they are compared, as strings with one
+// address are equal. All other texts are few, or replaced often, and copied at once.
 func (m *memo) changed(d *taskstorev1.TaskDelta, version int64) *memo {
 	t := m.task
-	gone, come := weigher{}, weigher{detach: true}
+	if d.GetPutArtifact() != nil || d.MaxHistory != nil {
+		m.detach() // the list must not hold what goes
+	}
+	gone, come, pieces := weigher{}, weigher{detach: true}, weigher{detach: true, loose: &m.loose}
 	switch c := d.GetHeadChange().(type) {
 	case *taskstorev1.TaskDelta_Head:
 		gone.head(t)
@@ -70,7 +78,7 @@ func (m *memo) changed(d *taskstorev1.TaskDelta, version int64) *memo {
 	case *taskstorev1.TaskDelta_AppendParts:
 		i := indexOf(t, c.AppendParts.GetArtifactId())
 		a := t.GetArtifacts()[i]
-		come.parts(c.AppendParts.GetParts())
+		pieces.parts(c.AppendParts.GetParts())
 		if fields := c.AppendParts.GetArtifact(); fields != nil {
 			gone.artifactFields(a)
 			come.artifactFields(fields)
@@ -79,7 +87,7 @@ func (m *memo) changed(d *taskstorev1.TaskDelta, version int64) *memo {
 		}
 		a.Parts = append(a.GetParts(), c.AppendParts.GetParts()...)
 	}
-	come.messages(d.GetAppendHistory())
+	pieces.messages(d.GetAppendHistory())
 	t.History = append(t.GetHistory(), d.GetAppendHistory()...)
 	if d.MaxHistory != nil {
 		over := len(t.GetHistory()) - int(d.GetMaxHistory())
@@ -88,8 +96,17 @@ func (m *memo) changed(d *taskstorev1.TaskDelta, version int64) *memo {
 		t.History = t.GetHistory()[over:]
 	}
 	m.version = version
-	m.bytes += come.bytes - gone.bytes
+	m.bytes += come.bytes + pieces.bytes - gone.bytes
 	return m
+}
+
+// detach makes copies of the loose texts.
+func (m *memo) detach() {
+	for _, s := range m.loose {
+		*s = strings.Clone(*s)
+	}
+	m.bytes -= looseWeight * int64(len(m.loose))
+	m.loose = nil
 }
 
 func indexOf(t *taskstorev1.Task, artifactID string) int {

@@ -19,8 +19,13 @@ type memory struct {
 	mu    sync.Mutex
 	tasks map[memoryKey]*list.Element // of *memo
 	used  *list.List                  // the last one first
+	loose *list.List                  // those of them that have loose texts, in the same order
 	bytes int64
 }
+
+// maxLoose is how many tasks may have loose texts: each may hold on to more of the heap than it counts, if the caller cut
+// its texts out of larger ones, which a2a-go does not do with what it copied.
+const maxLoose = 64
 
 type memoryKey struct{ tenant, owner, task string }
 
@@ -33,11 +38,14 @@ type memo struct {
 	key     memoryKey
 	version int64
 	task    *taskstorev1.Task
-	bytes   int64 // see weight
+	bytes   int64     // see weight
+	loose   []*string // texts in task that are not copies yet
+
+	inLoose *list.Element // in the memory's list of those that have loose texts
 }
 
 func newMemory(maxTasks int, maxBytes int64) *memory {
-	return &memory{maxTasks: maxTasks, maxBytes: maxBytes, tasks: map[memoryKey]*list.Element{}, used: list.New()}
+	return &memory{maxTasks: maxTasks, maxBytes: maxBytes, tasks: map[memoryKey]*list.Element{}, used: list.New(), loose: list.New()}
 }
 
 // keeps reports whether it remembers anything at all.
@@ -76,24 +84,43 @@ func (m *memory) put(task *memo) {
 	if task == nil || !m.keeps() || task.bytes > m.maxBytes {
 		return
 	}
+	if tooLoose := m.add(task); tooLoose != nil {
+		tooLoose.detach() // takes time, so that it must not hold the lock
+		m.add(tooLoose)
+	}
+}
+
+// add returns the task that has had loose texts for the longest time, which is not remembered then, if there are too many.
+func (m *memory) add(task *memo) (tooLoose *memo) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e, ok := m.tasks[task.key]; ok {
 		if e.Value.(*memo).version > task.version {
-			return
+			return nil
 		}
 		m.remove(e)
 	}
 	m.tasks[task.key] = m.used.PushFront(task)
 	m.bytes += task.bytes
+	if len(task.loose) > 0 {
+		task.inLoose = m.loose.PushFront(task)
+	}
 	for len(m.tasks) > m.maxTasks || m.bytes > m.maxBytes {
 		m.remove(m.used.Back())
 	}
+	if m.loose.Len() <= maxLoose {
+		return nil
+	}
+	return m.remove(m.tasks[m.loose.Back().Value.(*memo).key])
 }
 
 func (m *memory) remove(e *list.Element) *memo {
 	found := m.used.Remove(e).(*memo)
 	delete(m.tasks, found.key)
 	m.bytes -= found.bytes
+	if found.inLoose != nil {
+		m.loose.Remove(found.inLoose)
+		found.inLoose = nil
+	}
 	return found
 }

@@ -21,12 +21,15 @@ const (
 	fieldWeight    = 48
 	valueWeight    = 88
 	listWeight     = 72
+	looseWeight    = 16 // in the list of loose texts, which grows ahead
 )
 
 // weigher adds up what messages take in memory, about. With detach it also makes copies of the content of their parts and
 // values: Raw bytes can be changed by the agent, and a string can be a small piece of one that an agent has long forgotten.
+// Strings are listed in loose instead, if that is set, to be copied later.
 type weigher struct {
 	detach bool
+	loose  *[]*string
 	bytes  int64
 }
 
@@ -111,7 +114,11 @@ func (w *weigher) part(p *taskstorev1.Part) {
 
 func (w *weigher) text(s *string) {
 	w.add(len(*s))
-	if w.detach {
+	switch {
+	case w.loose != nil:
+		*w.loose = append(*w.loose, s)
+		w.add(looseWeight)
+	case w.detach:
 		*s = strings.Clone(*s)
 	}
 }
