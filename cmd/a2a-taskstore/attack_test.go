@@ -75,7 +75,7 @@ func readIdle(ctx context.Context, target string, n int, begun func()) error {
 	return nil
 }
 
-// readStalled makes a log that is larger than what the server may hold of it, and readers that take none of it.
+// readStalled makes a log that is larger than what the server may hold for one of n readers, which take none of it.
 func readStalled(ctx context.Context, target string, n int, begun func()) error {
 	conn, err := dial(target)
 	if err != nil {
@@ -85,7 +85,7 @@ func readStalled(ctx context.Context, target string, n int, begun func()) error 
 	event := &taskstorev1.StreamResponse{Payload: &taskstorev1.StreamResponse_Message{Message: &taskstorev1.Message{
 		MessageId: "m", Role: taskstorev1.Role_ROLE_AGENT, Parts: []*taskstorev1.Part{text(4 * mib)},
 	}}}
-	for range 24 {
+	for range 15 { // within what logs keep
 		req := &taskstorev1.AppendEventRequest{TaskId: "large", Events: []*taskstorev1.StreamResponse{event}}
 		if _, err := taskstorev1.NewTaskStoreServiceClient(conn).AppendEvent(ctx, req); err != nil {
 			return err

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	taskstorev1 "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
 )
@@ -62,26 +64,43 @@ func (o *overload) crowd(n int, d time.Duration) *outcome {
 	})
 }
 
-// paced has few callers save and get small tasks for a time, at a rate that leaves the server room. A call's time counts from
-// when it was due.
-func (o *overload) paced(d time.Duration) *outcome {
+// paced has few callers save and get small tasks for a time, at a rate that leaves the server room.
+func (o *overload) paced(d time.Duration) (saves, gets *outcome) {
 	const callers, interval = 8, 20 * time.Millisecond
 	began := time.Now()
-	return o.callers(callers, func(i int, rpc taskstorev1.TaskStoreServiceClient, mine *outcome) {
-		due := began.Add(time.Duration(i) * interval / callers)
-		for k := 0; time.Since(began) < d; k++ {
-			<-time.After(time.Until(due))
-			id := fmt.Sprintf("task-%d-%d", i, k/2%100)
-			var err error
-			if k%2 == 0 {
-				_, err = rpc.Save(o.t.Context(), small(id))
-			} else {
-				_, err = rpc.Get(o.t.Context(), &taskstorev1.GetRequest{TaskId: id})
+	run := func(offset time.Duration, call func(rpc taskstorev1.TaskStoreServiceClient, id string) error) *outcome {
+		return o.callers(callers, func(i int, rpc taskstorev1.TaskStoreServiceClient, mine *outcome) {
+			due := began.Add(offset + time.Duration(i)*2*interval/callers)
+			for k := 0; due.Sub(began) < d; k++ {
+				<-time.After(time.Until(due))
+				at := time.Now()
+				err := call(rpc, fmt.Sprintf("task-%d-%d", i, k%100))
+				mine.add(time.Since(at), err)
+				due = due.Add(2 * interval)
+				if now := time.Now(); due.Before(now) {
+					due = now
+				}
 			}
-			mine.add(time.Since(due), err)
-			due = due.Add(interval)
-		}
+		})
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		saves = run(0, func(rpc taskstorev1.TaskStoreServiceClient, id string) error {
+			_, err := rpc.Save(o.t.Context(), small(id))
+			return err
+		})
 	})
+	both.Go(func() {
+		gets = run(interval, func(rpc taskstorev1.TaskStoreServiceClient, id string) error {
+			_, err := rpc.Get(o.t.Context(), &taskstorev1.GetRequest{TaskId: id})
+			if status.Code(err) == codes.NotFound { // it comes with the first Save
+				err = nil
+			}
+			return err
+		})
+	})
+	both.Wait()
+	return saves, gets
 }
 
 // callers runs n callers, sixteen on a connection, and sums up what came of their calls.

@@ -25,7 +25,9 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "a2a-taskstore")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	build := exec.Command("go", "build", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as in the image: Pebble's memory is the runtime's, then
+	out, err := build.CombinedOutput()
 	if err != nil {
 		os.Stderr.Write(out)
 	}
