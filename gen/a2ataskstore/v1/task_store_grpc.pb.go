@@ -38,15 +38,19 @@ const (
 // Errors are google.rpc.Status with an ErrorInfo (domain "a2ataskstore", a reason, metadata) and, where it fits, a
 // BadRequest or RetryInfo:
 //
-//	INVALID_ARGUMENT     a bad field, id, token, size or payload
+//	INVALID_ARGUMENT     INVALID_REQUEST: a bad field, id, token, size or payload
 //	NOT_FOUND            TASK_NOT_FOUND: no such task, or log, in this scope
 //	ALREADY_EXISTS       TASK_EXISTS: insert of an existing id
 //	ABORTED              VERSION_CONFLICT, BASE_PARTS_CONFLICT, SEQ_CONFLICT: somebody else was first; read again, decide again
 //	FAILED_PRECONDITION  TERMINAL_STATE, CONTEXT_MISMATCH, CLAIM_LOST, CLAIM_TASK_MISMATCH, KEY_BOUND, ARTIFACT_UNKNOWN,
 //	                     ARTIFACT_AMBIGUOUS, SEQ_NOT_WRITTEN
 //	OUT_OF_RANGE         LOG_RANGE: the log does not reach there; earliest_seq and last_seq say where it does
-//	RESOURCE_EXHAUSTED   TASK_TOO_LARGE, EVENT_TOO_LARGE, MESSAGE_TOO_LARGE, MEMORY_LIMIT
-//	UNAVAILABLE          DRAINING, or the store is away: retry with the same write_id
+//	RESOURCE_EXHAUSTED   TASK_TOO_LARGE, EVENT_TOO_LARGE, MESSAGE_TOO_LARGE, MEMORY_LIMIT; OVERLOADED, RATE_LIMITED,
+//	                     TOO_MANY_STREAMS, TOO_MANY_TASKS, STREAM_STALLED: metadata scope and limit say which limit and whose
+//	UNAUTHENTICATED      CREDENTIALS_MISSING, CREDENTIALS_INVALID, CREDENTIALS_EXPIRED
+//	PERMISSION_DENIED    TENANT_DENIED, OWNER_REQUIRED, READ_ONLY: never says what exists
+//	UNAVAILABLE          UNAVAILABLE, STORE_BROKEN: the store is away; retry with the same write_id. DRAINING, CONNECTION_AGE:
+//	                     the server is, or the connection; retry, or resume a stream behind last_seq
 //
 // Sizes: task ids, keys and claim message ids are 1 to 256 bytes; tenants, owners and context ids 0 to 256; write ids,
 // origins and claim tokens at most 64. All are valid UTF-8 without U+0000. A message is 16 MiB at most (configurable); a
@@ -178,15 +182,19 @@ type TaskStoreService_ReadEventsClient = grpc.ServerStreamingClient[ReadEventsRe
 // Errors are google.rpc.Status with an ErrorInfo (domain "a2ataskstore", a reason, metadata) and, where it fits, a
 // BadRequest or RetryInfo:
 //
-//	INVALID_ARGUMENT     a bad field, id, token, size or payload
+//	INVALID_ARGUMENT     INVALID_REQUEST: a bad field, id, token, size or payload
 //	NOT_FOUND            TASK_NOT_FOUND: no such task, or log, in this scope
 //	ALREADY_EXISTS       TASK_EXISTS: insert of an existing id
 //	ABORTED              VERSION_CONFLICT, BASE_PARTS_CONFLICT, SEQ_CONFLICT: somebody else was first; read again, decide again
 //	FAILED_PRECONDITION  TERMINAL_STATE, CONTEXT_MISMATCH, CLAIM_LOST, CLAIM_TASK_MISMATCH, KEY_BOUND, ARTIFACT_UNKNOWN,
 //	                     ARTIFACT_AMBIGUOUS, SEQ_NOT_WRITTEN
 //	OUT_OF_RANGE         LOG_RANGE: the log does not reach there; earliest_seq and last_seq say where it does
-//	RESOURCE_EXHAUSTED   TASK_TOO_LARGE, EVENT_TOO_LARGE, MESSAGE_TOO_LARGE, MEMORY_LIMIT
-//	UNAVAILABLE          DRAINING, or the store is away: retry with the same write_id
+//	RESOURCE_EXHAUSTED   TASK_TOO_LARGE, EVENT_TOO_LARGE, MESSAGE_TOO_LARGE, MEMORY_LIMIT; OVERLOADED, RATE_LIMITED,
+//	                     TOO_MANY_STREAMS, TOO_MANY_TASKS, STREAM_STALLED: metadata scope and limit say which limit and whose
+//	UNAUTHENTICATED      CREDENTIALS_MISSING, CREDENTIALS_INVALID, CREDENTIALS_EXPIRED
+//	PERMISSION_DENIED    TENANT_DENIED, OWNER_REQUIRED, READ_ONLY: never says what exists
+//	UNAVAILABLE          UNAVAILABLE, STORE_BROKEN: the store is away; retry with the same write_id. DRAINING, CONNECTION_AGE:
+//	                     the server is, or the connection; retry, or resume a stream behind last_seq
 //
 // Sizes: task ids, keys and claim message ids are 1 to 256 bytes; tenants, owners and context ids 0 to 256; write ids,
 // origins and claim tokens at most 64. All are valid UTF-8 without U+0000. A message is 16 MiB at most (configurable); a

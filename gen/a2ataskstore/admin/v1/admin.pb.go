@@ -27,7 +27,7 @@ const (
 // BackupRequest says where the copy goes.
 type BackupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An absolute path that does not exist yet; its parent does.
+	// An absolute path that does not exist yet. Parents are made.
 	Directory     string `protobuf:"bytes,1,opt,name=directory,proto3" json:"directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -32,7 +32,8 @@ const (
 // AdminService is what the command line asks of a server that runs.
 type AdminServiceClient interface {
 	// Backup writes a consistent copy of the store, which serve can open, into a directory of the server's file system.
-	// Writes go on meanwhile. FAILED_PRECONDITION if the backend keeps no files, ALREADY_EXISTS if the directory exists.
+	// Writes go on meanwhile. ALREADY_EXISTS if the directory exists, INVALID_ARGUMENT if its path is not absolute or leads into
+	// the data directory, UNAVAILABLE if the copy fails.
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (*BackupResponse, error)
 }
 
@@ -61,7 +62,8 @@ func (c *adminServiceClient) Backup(ctx context.Context, in *BackupRequest, opts
 // AdminService is what the command line asks of a server that runs.
 type AdminServiceServer interface {
 	// Backup writes a consistent copy of the store, which serve can open, into a directory of the server's file system.
-	// Writes go on meanwhile. FAILED_PRECONDITION if the backend keeps no files, ALREADY_EXISTS if the directory exists.
+	// Writes go on meanwhile. ALREADY_EXISTS if the directory exists, INVALID_ARGUMENT if its path is not absolute or leads into
+	// the data directory, UNAVAILABLE if the copy fails.
 	Backup(context.Context, *BackupRequest) (*BackupResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
