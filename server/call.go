@@ -51,13 +51,8 @@ type callKey struct{}
 
 // Value returns the call itself for callKey: one allocation serves as context and as what it carries.
 func (c *call) Value(key any) any {
-	switch key {
-	case callKey{}:
+	if key == (callKey{}) {
 		return c
-	case auth.Key{}:
-		if c.session != nil {
-			return c.session.Principal
-		}
 	}
 	return c.Context.Value(key)
 }

@@ -45,9 +45,6 @@ func AppendArtifact(dst []byte, a *Artifact) []byte {
 	return append(dst, a.Parts.Bytes...)
 }
 
-// AppendMessage appends a message, as an entry of a List, to dst.
-func AppendMessage(dst, message []byte) []byte { return appendField(dst, taskHistory, message) }
-
 // AppendMessageTag appends what precedes a message of the size in a List.
 func AppendMessageTag(dst []byte, size int) []byte {
 	dst = protowire.AppendTag(dst, taskHistory, protowire.BytesType)

@@ -89,7 +89,7 @@ func FuzzParseTask(f *testing.F) {
 			}
 		}
 		for _, m := range document.SplitHistory(task.History) {
-			rebuilt = document.AppendMessage(rebuilt, m)
+			rebuilt = append(document.AppendMessageTag(rebuilt, len(m)), m...)
 		}
 		sameTask(t, rebuilt, want)
 		if !bytes.Equal(b, input) {

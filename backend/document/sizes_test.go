@@ -63,7 +63,7 @@ func TestSizesOfItemsAddUpToTheList(t *testing.T) {
 				if string(m) != message {
 					t.Errorf("message %x, want %x", m, message)
 				}
-				history = document.AppendMessage(history, m)
+				history = append(document.AppendMessageTag(history, len(m)), m...)
 			}
 			if !bytes.Equal(history, task.History.Bytes) {
 				t.Errorf("history: %x as a list, %x as items", task.History.Bytes, history)

@@ -10,7 +10,6 @@
 package auth
 
 import (
-	"context"
 	"strings"
 
 	"github.com/a2a-taskstore/taskstore/backend"
@@ -105,20 +104,4 @@ type Principal struct {
 	// a colon.
 	Name string
 	Grants
-}
-
-// Key is the key under which a context holds a *Principal. A context that carries more than that answers it itself; for
-// others there is NewContext.
-type Key struct{}
-
-// NewContext returns a context that carries the principal.
-func NewContext(ctx context.Context, p *Principal) context.Context {
-	return context.WithValue(ctx, Key{}, p)
-}
-
-// FromContext returns the principal that makes the call, or nil: the call is open to everybody, or the server asks nobody who
-// they are.
-func FromContext(ctx context.Context) *Principal {
-	p, _ := ctx.Value(Key{}).(*Principal)
-	return p
 }

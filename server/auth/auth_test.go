@@ -52,14 +52,3 @@ func TestAllow(t *testing.T) {
 		t.Error("other errors are taken for refusals")
 	}
 }
-
-func TestContext(t *testing.T) {
-	t.Parallel()
-	if p := FromContext(t.Context()); p != nil {
-		t.Errorf("principal %v out of nothing", p)
-	}
-	p := &Principal{Name: "ann"}
-	if got := FromContext(NewContext(t.Context(), p)); got != p {
-		t.Errorf("principal %v", got)
-	}
-}

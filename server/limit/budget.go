@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Budget is memory that many share, in bytes. Those that find it used up wait in a line, so that a large piece is not passed
@@ -97,33 +96,4 @@ func (b *Budget) wake() {
 		b.waiting = b.waiting[1:]
 	}
 	b.blocked.Store(int64(len(b.waiting)))
-}
-
-// Await returns when done is closed, with the cause of ctx's end if that comes first, and with ErrStalled when it has taken
-// longer than patience while others wait for the budget.
-func (b *Budget) Await(ctx context.Context, done <-chan struct{}, patience time.Duration) error {
-	return await(ctx, done, patience, b.Blocked)
-}
-
-func await(ctx context.Context, done <-chan struct{}, patience time.Duration, blocked func() int) error {
-	select {
-	case <-done:
-		return nil
-	default:
-	}
-	ticker := time.NewTicker(patience)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-done:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
-			if blocked() > 0 {
-				return Refuse(ErrStalled, OfServer, "stream_buffer_bytes",
-					"the reader takes nothing, and others wait for the memory", time.Second)
-			}
-		}
-	}
 }

@@ -1,9 +1,9 @@
 // Package limit keeps callers from taking more of a server than they should: rates and streams of one principal or tenant
-// (Table), the memory of frames that readers have not taken (Budget), connections (Listener), and the counts that all calls
-// share (Counter).
+// (Table), the memory of what is in hand (Budget), in parts for its holders (Shares), connections (Listener), and the counts
+// that all calls share (Counter).
 //
-// A limit refuses at once, and says which it was; nothing is queued but readers that wait for the Budget. Everything is safe
-// for concurrent use.
+// A limit refuses at once, and says which it was; nothing is queued but what waits for memory. Everything is safe for
+// concurrent use.
 package limit
 
 import (

@@ -23,7 +23,7 @@ type Share struct {
 	users  int // of.mu
 }
 
-// NewShares returns the Shares of a budget of so many bytes.
+// NewShares returns the Shares of a Budget of so many bytes.
 func NewShares(size int64) *Shares {
 	return &Shares{budget: NewBudget(size), shares: make(map[any]*Share)}
 }
@@ -95,7 +95,27 @@ func (h *Share) Give(n int64) {
 // Blocked is how many wait for what the holder has taken: others, and itself.
 func (h *Share) Blocked() int { return h.own.Blocked() + h.of.budget.Blocked() }
 
-// Await is Budget.Await.
+// Await returns when done is closed, with the cause of ctx's end if that comes first, and with ErrStalled when it has taken
+// longer than patience while somebody is blocked.
 func (h *Share) Await(ctx context.Context, done <-chan struct{}, patience time.Duration) error {
-	return await(ctx, done, patience, h.Blocked)
+	select {
+	case <-done:
+		return nil
+	default:
+	}
+	ticker := time.NewTicker(patience)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+			if h.Blocked() > 0 {
+				return Refuse(ErrStalled, OfServer, "stream_buffer_bytes",
+					"the reader takes nothing, and others wait for the memory", time.Second)
+			}
+		}
+	}
 }

@@ -170,15 +170,3 @@ func (p *part) clean(now time.Time) {
 		}
 	}
 }
-
-// Len is how many subjects are remembered.
-func (t *Table) Len() int {
-	n := 0
-	for i := range t.parts {
-		p := &t.parts[i]
-		p.mu.Lock()
-		n += len(p.usage)
-		p.mu.Unlock()
-	}
-	return n
-}
