@@ -232,6 +232,7 @@ func testListMaxBytes(t *testing.T, e *env) {
 	for i := range 20 {
 		m := taskIn(fmt.Sprintf("%02d", 19-i), working)
 		m.Artifacts = []*pb.Artifact{artifact("a", strings.Repeat("x", 100*i))}
+		m.History = []*pb.Message{message(strings.Repeat("m", 200))}
 		s.insert(m)
 		want = append(want, m.Id)
 	}
@@ -260,6 +261,6 @@ func testListMaxBytes(t *testing.T, e *env) {
 		}
 	}
 	if res := s.list(backend.ListRequest{MaxBytes: 1000, Extent: backend.Extent{OmitArtifacts: true}}); len(res.Rows) != 20 {
-		t.Errorf("%d rows: artifacts that were not read count", len(res.Rows))
+		t.Errorf("%d rows: artifacts and messages that were not read count", len(res.Rows))
 	}
 }
