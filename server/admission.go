@@ -101,7 +101,8 @@ func (a *admission) unary(c *call) error {
 // arrive bounds the unary calls of a connection, and their time, from their headers on: gRPC receives the request before it
 // asks anybody else. It cancels the context that it gives when the call ends, and with that the one that is returned.
 func (a *admission) arrive(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if err := a.begin(ctx, info.FullMethodName); err != nil {
+	in := &arrival{Context: ctx}
+	if err := a.begin(in, info); err != nil {
 		return ctx, err
 	}
 	if !unaryMethods[info.FullMethodName] {
@@ -110,24 +111,43 @@ func (a *admission) arrive(ctx context.Context, info *tap.Info) (context.Context
 	timeout := a.limits.MaxTimeout
 	given, bounded := ctx.Deadline()
 	if !bounded {
-		timeout = a.limits.DefaultTimeout
-	} else if time.Until(given) <= timeout {
-		return ctx, nil
+		timeout, in.hidden = a.limits.DefaultTimeout, true
 	}
-	limited, cancel := context.WithTimeout(ctx, timeout)
-	_ = cancel // ctx's does it
-	if !bounded {
-		limited = withoutDeadline{limited}
+	if !bounded || time.Until(given) > timeout {
+		limited, cancel := context.WithTimeout(ctx, timeout)
+		_ = cancel // ctx's does it
+		in.Context = limited
 	}
-	return limited, nil
+	return in, nil
 }
 
-// withoutDeadline is a context that ends, but does not say when: a store treats callers that gave no deadline as it sees fit,
-// and must not take the server's for theirs.
-type withoutDeadline struct{ context.Context }
+// arrival is the context of a unary call from its headers on.
+type arrival struct {
+	context.Context
+	// conn has the call in hand; nil: none.
+	conn *limit.Conn
+	call limit.Call
+	// hidden is set if there is a deadline that the caller did not give: a store treats callers that gave none as it sees fit, and
+	// must not take the server's for theirs.
+	hidden bool
+}
 
-// Deadline says that there is none.
-func (withoutDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
+type arrivalKey struct{}
+
+func (a *arrival) Value(key any) any {
+	if key == (arrivalKey{}) {
+		return a
+	}
+	return a.Context.Value(key)
+}
+
+// Deadline is the one that the caller gave, or an earlier one.
+func (a *arrival) Deadline() (time.Time, bool) {
+	if a.hidden {
+		return time.Time{}, false
+	}
+	return a.Context.Deadline()
+}
 
 // stream admits a stream, or a Get that wants to wait.
 func (a *admission) stream(c *call) error {

@@ -39,7 +39,7 @@ type held struct {
 	streams      *limit.Counter // that the call is counted in; nil: none
 	bytes        int64          // of the request
 	onConn       *limit.Conn    // whose stream it is
-	callOn       *limit.Conn    // whose unary call it is
+	arrived      *arrival       // in hand of its connection
 	turn         bool           // among the bulk
 	releases     []func()
 	response     *limit.Held // of a large response; gRPC releases it

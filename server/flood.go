@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/tap"
 
 	"github.com/a2a-taskstore/taskstore/server/limit"
 )
@@ -14,19 +15,21 @@ import (
 // calls of a connection are bounded as their headers come, and a connection that brings little else than headers is cut.
 
 // begin counts a call of a connection, and refuses it if the connection has too many.
-func (a *admission) begin(ctx context.Context, method string) error {
-	conn := connection(ctx)
+func (a *admission) begin(in *arrival, info *tap.Info) error {
+	conn := connection(in)
 	if conn == nil {
 		return nil
 	}
 	conn.Begin()
-	// gRPC itself ends a call whose time is up already.
-	if !unaryMethods[method] || ctx.Err() != nil || conn.Calls.Add(1) <= a.connectionCalls() {
+	if !unaryMethods[info.FullMethodName] {
 		return nil
 	}
-	conn.Calls.Add(-1)
+	if conn.Calls.Take(in.Context, &in.call, a.connectionCalls()) {
+		in.conn = conn
+		return nil
+	}
 	conn.Slow(refusedPause)
-	a.counts.Begin(method).End(codes.ResourceExhausted, time.Now())
+	a.counts.Begin(info.FullMethodName).End(codes.ResourceExhausted, time.Now())
 	a.seen.Refused(limit.ErrOverloaded, limit.OfConnection)
 	a.note()
 	return errConnectionCalls
@@ -34,7 +37,7 @@ func (a *admission) begin(ctx context.Context, method string) error {
 
 // connectionCalls is how many unary calls one connection may have in hand: all that the server runs, and some that arrive or
 // are being refused.
-func (a *admission) connectionCalls() int64 { return int64(a.limits.Calls + streamWorkers) }
+func (a *admission) connectionCalls() int { return a.limits.Calls + streamWorkers }
 
 // errConnectionCalls is made once: it is the answer to floods.
 var errConnectionCalls = toStatus(limit.Refuse(limit.ErrOverloaded, limit.OfConnection, "calls",
@@ -44,11 +47,19 @@ var errConnectionCalls = toStatus(limit.Refuse(limit.ErrOverloaded, limit.OfConn
 // busy with refusals.
 const refusedPause = 50 * time.Microsecond
 
+// enterConnection takes over what begin began.
+func (c *call) enterConnection() {
+	if in, ok := c.Context.Value(arrivalKey{}).(*arrival); ok && in.conn != nil {
+		c.arrived = in
+		in.conn.Calls.Handle(&in.call)
+	}
+}
+
 // leaveConnection ends what begin began.
 func (c *call) leaveConnection() {
-	if c.callOn != nil {
-		c.callOn.Calls.Add(-1)
-		c.callOn = nil
+	if c.arrived != nil {
+		c.arrived.conn.Calls.Give(&c.arrived.call)
+		c.arrived = nil
 	}
 }
 

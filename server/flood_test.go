@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"google.golang.org/protobuf/proto"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -129,4 +131,58 @@ func TestLargeWritesTakeTurns(t *testing.T) {
 		close(store.open)
 		saves.Wait()
 	})
+}
+
+// foreign is a codec and a compressor that the server does not know.
+type foreign struct{}
+
+func (foreign) Marshal(v any) ([]byte, error)      { return proto.Marshal(v.(proto.Message)) }
+func (foreign) Unmarshal(data []byte, v any) error { return proto.Unmarshal(data, v.(proto.Message)) }
+func (foreign) Name() string                       { return "foreign" }
+func (foreign) Type() string                       { return "foreign" }
+func (foreign) Do(w io.Writer, p []byte) error     { _, err := w.Write(p); return err }
+
+// TestCallsThatFailEarlyAreNotInHand: calls that end before anything of ours runs leave nothing behind on their connection.
+func TestCallsThatFailEarlyAreNotInHand(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		dial    []grpc.DialOption
+		options []grpc.CallOption
+	}{
+		{name: "codec", options: []grpc.CallOption{grpc.ForceCodec(foreign{})}},
+		{name: "compressor", dial: []grpc.DialOption{grpc.WithCompressor(foreign{})}},
+		{name: "large"},
+		{name: "deadline"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := start(t, newStore(t), Config{Limits: Limits{Calls: 2}})
+				conn := f.connect(t, tc.dial...)
+				id := "t"
+				if tc.name == "large" {
+					id = strings.Repeat("t", 21<<20)
+				}
+				call := func() error {
+					ctx := t.Context()
+					if tc.name == "deadline" {
+						short, cancel := context.WithTimeout(ctx, time.Microsecond)
+						defer cancel()
+						ctx = short
+					}
+					return conn.Invoke(ctx, pb.TaskStoreService_Get_FullMethodName, &pb.GetRequest{TaskId: id}, &pb.GetResponse{}, tc.options...)
+				}
+				for range f.server.admit.connectionCalls() {
+					if err := call(); err == nil || backend.ReasonOf(err) == limit.ErrOverloaded {
+						t.Fatalf("a call that fails early: %v", err)
+					}
+				}
+				time.Sleep(time.Minute)
+				if err := call(); err == nil || backend.ReasonOf(err) == limit.ErrOverloaded {
+					t.Errorf("after them: %v", err)
+				}
+			})
+		})
+	}
 }

@@ -32,9 +32,7 @@ func (s *Server) aroundUnary(ctx context.Context, req any, info *grpc.UnaryServe
 			resp = nil
 		}
 	}()
-	if unaryMethods[c.method] {
-		c.callOn = c.connection()
-	}
+	c.enterConnection()
 	if err := s.begin(c); err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ type Conn struct {
 	// Streams are those that are open on it.
 	Streams atomic.Int64
 	// Calls are the unary calls that are in hand of it, from their headers on, without Gets that wait.
-	Calls atomic.Int64
+	Calls Calls
 
 	begun, wasted atomic.Int64 // calls
 	owed          atomic.Int64 // nanoseconds
