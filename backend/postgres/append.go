@@ -51,7 +51,7 @@ func (p *appendPlan) plan(f *facts) (outcome, error) {
 		return outcome{}, nil
 	}
 	c := &change{
-		key: p.req.Key, prev: f.rec.stamp, next: f.rec, events: plan.Events, absentWrite: f.absentWrite,
+		key: p.req.Key, was: &f.rec, next: f.rec, events: plan.Events, absentWrite: f.absentWrite,
 	}
 	c.next.Row, c.next.stamp = plan.Row, newStamp()
 	if plan.Claim != nil {

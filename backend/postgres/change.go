@@ -8,10 +8,10 @@ import (
 	"github.com/a2a-taskstore/taskstore/backend/document"
 )
 
-// change is what a write leaves under one id, on the condition that the row still has the stamp prev.
+// change is what a write leaves under one id, on the condition that the row is still what it was, by its stamp.
 type change struct {
 	key  backend.Key
-	prev int64 // 0: on the condition that there is no row
+	was  *record // the zero record: on the condition that there is no row
 	next record
 
 	// The long columns; nil leaves what is there.
@@ -88,8 +88,9 @@ func (c *change) clear() {
 	c.next.artifactRows, c.next.messageRows, c.next.artifactBytes = false, false, 0
 }
 
-// document sets what a plan's Change does to the document of which was is the row, and stored what the plan was made with.
-func (c *change) document(was *record, ch *backend.Change, stored *stored) {
+// document sets what a plan's Change does to the document, of which stored is what the plan was made with.
+func (c *change) document(ch *backend.Change, stored *stored) {
+	was := c.was
 	c.next.artifactRows, c.next.messageRows, c.next.artifactBytes = was.artifactRows, was.messageRows, was.artifactBytes
 	if w := ch.Whole; w != nil {
 		c.head, c.artifacts, c.history = notNil(w.Head), notNil(w.Artifacts.Bytes), notNil(w.History.Bytes)
@@ -106,11 +107,12 @@ func (c *change) document(was *record, ch *backend.Change, stored *stored) {
 	rest -= int64(len(ch.History.Bytes) - stored.trimmed)
 	c.next.artifactBytes += rest
 
-	c.changeArtifacts(was, ch, stored)
+	c.changeArtifacts(ch, stored)
 	c.changeHistory(ch, stored)
 }
 
-func (c *change) changeArtifacts(was *record, ch *backend.Change, stored *stored) {
+func (c *change) changeArtifacts(ch *backend.Change, stored *stored) {
+	was := c.was
 	if ch.Artifacts != nil {
 		c.artifacts, c.dropArtifacts, c.next.artifactRows = notNil(ch.Artifacts.Bytes), was.artifactRows, false
 		return

@@ -62,31 +62,31 @@ const (
 	expires = s.expires, ttl = s.ttl`
 )
 
-func claimKeySource(n int, at func(i int) *claimChange) []column {
+func claimKeySource(s *statement, n int, at func(i int) *claimChange) []column {
 	return []column{
-		texts("tenant", n, func(i int) string { return at(i).key.Tenant }),
-		bools("owned", n, func(i int) bool { return at(i).key.Owner.Set }),
-		texts("owner", n, func(i int) string { return at(i).key.Owner.Name }),
-		texts("key", n, func(i int) string { return at(i).key.Key }),
+		texts(s, "tenant", n, func(i int) string { return at(i).key.Tenant }),
+		bools(s, "owned", n, func(i int) bool { return at(i).key.Owner.Set }),
+		texts(s, "owner", n, func(i int) string { return at(i).key.Owner.Name }),
+		texts(s, "key", n, func(i int) string { return at(i).key.Key }),
 	}
 }
 
 // claimSource is the claims' columns, the last of which is the condition.
-func claimSource(n int, at func(i int) *claimChange) []column {
-	return append(claimKeySource(n, at),
-		int8s("stamp", n, func(i int) int64 { return at(i).stamp }),
-		texts("message_id", n, func(i int) string { return at(i).next.MessageID }),
-		texts("task_id", n, func(i int) string { return at(i).next.TaskID }),
-		texts("token", n, func(i int) string { return at(i).next.Token }),
-		bools("bound", n, func(i int) bool { return at(i).next.Bound }),
-		int8s("expires", n, func(i int) int64 { return at(i).next.Expires }),
-		int8s("ttl", n, func(i int) int64 { return int64(at(i).next.TTL) }),
-		int8s("prev", n, func(i int) int64 { return at(i).prev }),
+func claimSource(s *statement, n int, at func(i int) *claimChange) []column {
+	return append(claimKeySource(s, n, at),
+		int8s(s, "stamp", n, func(i int) int64 { return at(i).stamp }),
+		texts(s, "message_id", n, func(i int) string { return at(i).next.MessageID }),
+		texts(s, "task_id", n, func(i int) string { return at(i).next.TaskID }),
+		texts(s, "token", n, func(i int) string { return at(i).next.Token }),
+		bools(s, "bound", n, func(i int) bool { return at(i).next.Bound }),
+		int8s(s, "expires", n, func(i int) int64 { return at(i).next.Expires }),
+		int8s(s, "ttl", n, func(i int) int64 { return int64(at(i).next.TTL) }),
+		int8s(s, "prev", n, func(i int) int64 { return at(i).prev }),
 	)
 }
 
-// compileClaims adds changes of claims that hang on no task, and returns the queries for the stamps of those that were
-// carried out.
+// compileClaims adds changes of claims that hang on no task, and returns the names of the expressions that have the stamps of
+// those that were carried out.
 func compileClaims(s *statement, claims []*claimChange) (results []string) {
 	var inserts, updates []*claimChange
 	for _, c := range claims {
@@ -97,17 +97,19 @@ func compileClaims(s *statement, claims []*claimChange) (results []string) {
 		}
 	}
 	if n := len(inserts); n > 0 {
-		cols := claimSource(n, func(i int) *claimChange { return inserts[i] })
+		cols := claimSource(s, n, func(i int) *claimChange { return inserts[i] })
 		stored := cols[:len(cols)-1]
-		s.cte("claim_ins", " AS (INSERT INTO "+schemaName+".claims ("+names("", stored)+") SELECT "+names("s.", stored)+" FROM ",
-			s.source("s", n, cols...), " ON CONFLICT DO NOTHING RETURNING stamp)")
-		results = append(results, "SELECT stamp FROM claim_ins")
+		s.with("claim_ins", cols, func(source string) string {
+			return "(INSERT INTO " + schemaName + ".claims (" + names("", stored) + ") SELECT " + names("s.", stored) + " FROM " + source +
+				" ON CONFLICT DO NOTHING RETURNING stamp)"
+		})
+		results = append(results, "claim_ins")
 	}
 	if n := len(updates); n > 0 {
-		s.cte("claim_upd", " AS (UPDATE "+schemaName+".claims c SET "+setClaim+" FROM ",
-			s.source("s", n, claimSource(n, func(i int) *claimChange { return updates[i] })...),
-			" WHERE "+sameClaim+" RETURNING c.stamp)")
-		results = append(results, "SELECT stamp FROM claim_upd")
+		s.with("claim_upd", claimSource(s, n, func(i int) *claimChange { return updates[i] }), func(source string) string {
+			return "(UPDATE " + schemaName + ".claims c SET " + setClaim + " FROM " + source + " WHERE " + sameClaim + " RETURNING c.stamp)"
+		})
+		results = append(results, "claim_upd")
 	}
 	return results
 }

@@ -61,14 +61,7 @@ func (c *committer) enqueue(o *op) {
 	c.mu.Lock()
 	c.queue = append(c.queue, o)
 	c.mu.Unlock()
-	c.signal()
-}
-
-func (c *committer) signal() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	signal(c.wake)
 }
 
 // stop makes run return once the queue is empty.
@@ -76,7 +69,7 @@ func (c *committer) stop() {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
-	c.signal()
+	signal(c.wake)
 }
 
 // run works until stop is called.

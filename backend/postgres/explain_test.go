@@ -50,7 +50,7 @@ func TestKeyPlans(t *testing.T) {
 		claimKey := backend.ClaimKey{Tenant: "t", Key: fmt.Sprint(i)}
 		row := artifactRow{digest: digest(""), fields: []byte{}}
 		changes = append(changes, &change{
-			key: key, prev: int64(i % 2), next: record{stamp: newStamp()}, head: []byte("h"), absentWrite: "w",
+			key: key, was: &record{stamp: int64(i % 2)}, next: record{stamp: newStamp()}, head: []byte("h"), absentWrite: "w",
 			events: []backend.Event{{Seq: 1}, {Seq: 2}}, dropEvents: 1, dropArtifacts: true, dropMessages: true,
 			newArtifacts: []artifactRow{row}, setArtifact: &row, setFields: &row, newParts: &partsRow{},
 			newMessages: []messageRow{{entry: []byte{}}}, trimMessages: &messageRow{},
@@ -67,9 +67,12 @@ func TestKeyPlans(t *testing.T) {
 		o.plan = &savePlan{req: &backend.SaveRequest{Key: o.plan.asks().key}, doc: &docAsk{head: true, artifact: true, keep: 1, added: 1}}
 	}
 	l.docs(ops)
-	writing := &statement{arrays: true}
-	compile(writing, changes, claims)
-	l.batch.Queue(writing.with.String(), writing.args...)
+	query, args := compile(changes, claims)
+	l.batch.Queue(query, args...)
+	for i := range 2 { // one inserts, one updates
+		query, args := compile(changes[i:i+1], nil)
+		l.batch.Queue(query, args...)
+	}
 
 	for _, rows := range []int{0, 51} {
 		for i := range rows {
@@ -158,7 +161,7 @@ type plan struct {
 // scans lists the nodes that read more of a table than they look for.
 func (p *plan) scans() (bad []string) {
 	switch {
-	case p.NodeType == "Seq Scan", strings.HasSuffix(p.NodeType, "Join"):
+	case p.NodeType == "Seq Scan", strings.HasSuffix(p.NodeType, " Join"):
 		bad = append(bad, p.NodeType)
 	case strings.HasPrefix(p.NodeType, "Index") && p.IndexCond == "":
 		bad = append(bad, p.NodeType+" without a condition")

@@ -42,33 +42,58 @@ func flagged(changes []*change, flag func(*change) bool) []pair[bool] {
 	})
 }
 
-// owners are the columns that tie rows to their changes.
-func owners[T any](rows []pair[T]) []column {
+// tied returns the columns, and those that tie rows to their changes.
+func tied[T any](s *statement, rows []pair[T], cols []column) []column {
+	if !s.arrays {
+		return cols // there is one change, see tie
+	}
 	n := len(rows)
-	return append(keySource(n, func(i int) *change { return rows[i].c }),
-		int8s("change", n, func(i int) int64 { return rows[i].c.next.stamp }))
+	return append(append(cols, keySource(s, n, func(i int) *change { return rows[i].c })...),
+		int8s(s, "change", n, func(i int) int64 { return rows[i].c.next.stamp }))
+}
+
+// tie returns a FROM item made of the source of tied columns, the alias that has the key of a row's change, and a condition:
+// that the change was carried out.
+func (s *statement) tie(source string) (from, key, won string) {
+	switch {
+	case s.arrays:
+		return source, "s", changeWon
+	case source == "":
+		return "won w", "w", "true"
+	default:
+		return "won w, " + source, "w", "true"
+	}
 }
 
 // hang adds the insertion of rows with the columns.
 func hang[T any](s *statement, name, table string, rows []pair[T], cols ...column) {
-	s.cte(name, " AS (INSERT INTO "+schemaName+"."+table+" (tenant, task_id, "+names("", cols)+
-		") SELECT s.tenant, s.task_id, "+names("s.", cols)+" FROM ", s.source("s", len(rows), append(owners(rows), cols...)...),
-		" WHERE true"+ifWon("s.change")+")")
+	s.with(name, tied(s, rows, cols), func(source string) string {
+		from, key, won := s.tie(source)
+		return "(INSERT INTO " + schemaName + "." + table + " (tenant, task_id, " + names("", cols) + ") SELECT " +
+			key + ".tenant, " + key + ".task_id, " + names("s.", cols) + " FROM " + from + " WHERE " + won + ")"
+	})
 }
-
-// sameTask ties the rows t of a table to the rows s of a source.
-const sameTask = " WHERE t.tenant = s.tenant AND t.task_id = s.task_id"
 
 // set adds a change of rows: assignments and condition are about t, the table, and s, the columns.
 func set[T any](s *statement, name, table, assignments, condition string, rows []pair[T], cols ...column) {
-	s.cte(name, " AS (UPDATE "+schemaName+"."+table+" t SET "+assignments+" FROM ",
-		s.source("s", len(rows), append(owners(rows), cols...)...), sameTask+condition+ifWon("s.change")+")")
+	s.with(name, tied(s, rows, cols), func(source string) string {
+		from, key, won := s.tie(source)
+		return "(UPDATE " + schemaName + "." + table + " t SET " + assignments + " FROM " + from + sameTask(key) + condition +
+			" AND " + won + ")"
+	})
 }
 
 // drop adds the removal of rows, by a condition as for set.
 func drop[T any](s *statement, name, table, condition string, rows []pair[T], cols ...column) {
-	s.cte(name, " AS (DELETE FROM "+schemaName+"."+table+" t USING ",
-		s.source("s", len(rows), append(owners(rows), cols...)...), sameTask+condition+ifWon("s.change")+")")
+	s.with(name, tied(s, rows, cols), func(source string) string {
+		from, key, won := s.tie(source)
+		return "(DELETE FROM " + schemaName + "." + table + " t USING " + from + sameTask(key) + condition + " AND " + won + ")"
+	})
+}
+
+// sameTask ties the rows t of a table to the key of a change.
+func sameTask(key string) string {
+	return " WHERE t.tenant = " + key + ".tenant AND t.task_id = " + key + ".task_id"
 }
 
 func compileEvents(s *statement, changes []*change) {
@@ -76,49 +101,49 @@ func compileEvents(s *statement, changes []*change) {
 		n := len(rows)
 		at := func(i int) *backend.Event { return &rows[i].row }
 		hang(s, "event_ins", "events", rows,
-			int8s("seq", n, func(i int) int64 { return at(i).Seq }),
-			int8s("mark", n, func(i int) int64 { return at(i).Mark() }),
-			texts("origin", n, func(i int) string { return at(i).Origin }),
-			texts("write_id", n, func(i int) string { return at(i).WriteID }),
-			int8s("write_idx", n, func(i int) int64 { return at(i).Seq - rows[i].c.events[0].Seq }),
-			int8s("created", n, func(i int) int64 { return at(i).CreatedAt.UnixNano() }),
-			byteas("event", n, func(i int) []byte { return notNil(at(i).Bytes) }),
+			int8s(s, "seq", n, func(i int) int64 { return at(i).Seq }),
+			int8s(s, "mark", n, func(i int) int64 { return at(i).Mark() }),
+			texts(s, "origin", n, func(i int) string { return at(i).Origin }),
+			texts(s, "write_id", n, func(i int) string { return at(i).WriteID }),
+			int8s(s, "write_idx", n, func(i int) int64 { return at(i).Seq - rows[i].c.events[0].Seq }),
+			int8s(s, "created", n, func(i int) int64 { return at(i).CreatedAt.UnixNano() }),
+			byteas(s, "event", n, func(i int) []byte { return notNil(at(i).Bytes) }),
 		)
 	}
 	if rows := flagged(changes, func(c *change) bool { return c.dropEvents > 0 }); len(rows) > 0 {
 		drop(s, "event_del", "events", " AND t.seq < s.below", rows,
-			int8s("below", len(rows), func(i int) int64 { return rows[i].c.dropEvents }))
+			int8s(s, "below", len(rows), func(i int) int64 { return rows[i].c.dropEvents }))
 	}
 }
 
 func compileArtifacts(s *statement, changes []*change) {
 	if rows := pairs(changes, func(c *change) []artifactRow { return c.newArtifacts }); len(rows) > 0 {
 		hang(s, "artifact_ins", "artifacts", rows,
-			artifactSource(len(rows), func(i int) *artifactRow { return &rows[i].row })...)
+			artifactSource(s, len(rows), func(i int) *artifactRow { return &rows[i].row })...)
 	}
 	if rows := some(changes, func(c *change) *partsRow { return c.newParts }); len(rows) > 0 {
 		n := len(rows)
 		hang(s, "parts_ins", "artifact_parts", rows,
-			int8s("pos", n, func(i int) int64 { return rows[i].row.pos }),
-			int8s("version", n, func(i int) int64 { return rows[i].c.next.Version }),
-			byteas("parts", n, func(i int) []byte { return notNil(rows[i].row.parts) }),
-			int8s("part_total", n, func(i int) int64 { return rows[i].row.partTotal }),
-			int8s("byte_total", n, func(i int) int64 { return rows[i].row.byteTotal }),
+			int8s(s, "pos", n, func(i int) int64 { return rows[i].row.pos }),
+			int8s(s, "version", n, func(i int) int64 { return rows[i].c.next.Version }),
+			byteas(s, "parts", n, func(i int) []byte { return notNil(rows[i].row.parts) }),
+			int8s(s, "part_total", n, func(i int) int64 { return rows[i].row.partTotal }),
+			int8s(s, "byte_total", n, func(i int) int64 { return rows[i].row.byteTotal }),
 		)
 	}
 	if rows := some(changes, func(c *change) *artifactRow { return c.setFields }); len(rows) > 0 {
 		n := len(rows)
 		set(s, "artifact_fields", "artifacts", "fields = s.fields", " AND t.pos = s.pos", rows,
-			int8s("pos", n, func(i int) int64 { return rows[i].row.pos }),
-			byteas("fields", n, func(i int) []byte { return rows[i].row.fields }))
+			int8s(s, "pos", n, func(i int) int64 { return rows[i].row.pos }),
+			byteas(s, "fields", n, func(i int) []byte { return rows[i].row.fields }))
 	}
 	if rows := some(changes, func(c *change) *artifactRow { return c.setArtifact }); len(rows) > 0 {
 		n := len(rows)
 		at := func(i int) *artifactRow { return rows[i].row }
 		set(s, "artifact_set", "artifacts", "fields = s.fields, parts = s.parts, part_count = s.part_count", " AND t.pos = s.pos",
-			rows, artifactSource(n, at)...)
+			rows, artifactSource(s, n, at)...)
 		drop(s, "artifact_set_parts", "artifact_parts", " AND t.pos = s.pos", rows,
-			int8s("pos", n, func(i int) int64 { return at(i).pos }))
+			int8s(s, "pos", n, func(i int) int64 { return at(i).pos }))
 	}
 	if rows := flagged(changes, func(c *change) bool { return c.dropArtifacts }); len(rows) > 0 {
 		drop(s, "artifact_del", "artifacts", "", rows)
@@ -126,13 +151,13 @@ func compileArtifacts(s *statement, changes []*change) {
 	}
 }
 
-func artifactSource(n int, at func(i int) *artifactRow) []column {
+func artifactSource(s *statement, n int, at func(i int) *artifactRow) []column {
 	return []column{
-		int8s("pos", n, func(i int) int64 { return at(i).pos }),
-		byteas("digest", n, func(i int) []byte { return at(i).digest }),
-		byteas("fields", n, func(i int) []byte { return at(i).fields }),
-		byteas("parts", n, func(i int) []byte { return notNil(at(i).parts.Bytes) }),
-		int8s("part_count", n, func(i int) int64 { return int64(at(i).parts.Count) }),
+		int8s(s, "pos", n, func(i int) int64 { return at(i).pos }),
+		byteas(s, "digest", n, func(i int) []byte { return at(i).digest }),
+		byteas(s, "fields", n, func(i int) []byte { return at(i).fields }),
+		byteas(s, "parts", n, func(i int) []byte { return notNil(at(i).parts.Bytes) }),
+		int8s(s, "part_count", n, func(i int) int64 { return int64(at(i).parts.Count) }),
 	}
 }
 
@@ -140,16 +165,16 @@ func compileMessages(s *statement, changes []*change) {
 	if rows := pairs(changes, func(c *change) []messageRow { return c.newMessages }); len(rows) > 0 {
 		n := len(rows)
 		hang(s, "message_ins", "messages", rows,
-			int8s("version", n, func(i int) int64 { return rows[i].row.version }),
-			int8s("idx", n, func(i int) int64 { return rows[i].row.idx }),
-			byteas("entry", n, func(i int) []byte { return rows[i].row.entry }),
+			int8s(s, "version", n, func(i int) int64 { return rows[i].row.version }),
+			int8s(s, "idx", n, func(i int) int64 { return rows[i].row.idx }),
+			byteas(s, "entry", n, func(i int) []byte { return rows[i].row.entry }),
 		)
 	}
 	if rows := some(changes, func(c *change) *messageRow { return c.trimMessages }); len(rows) > 0 {
 		n := len(rows)
 		drop(s, "message_trim", "messages", " AND (t.version, t.idx) <= (s.version, s.idx)", rows,
-			int8s("version", n, func(i int) int64 { return rows[i].row.version }),
-			int8s("idx", n, func(i int) int64 { return rows[i].row.idx }))
+			int8s(s, "version", n, func(i int) int64 { return rows[i].row.version }),
+			int8s(s, "idx", n, func(i int) int64 { return rows[i].row.idx }))
 	}
 	if rows := flagged(changes, func(c *change) bool { return c.dropMessages }); len(rows) > 0 {
 		drop(s, "message_del", "messages", "", rows)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"iter"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -30,6 +31,9 @@ const (
 	// hintInterval is the least time between two notifications. The first one after a rest goes at once; what is written in
 	// the interval behind it shares the next, since each costs the database as much as a small write.
 	hintInterval = 3 * time.Millisecond
+	// greetInterval is how often a replica shows that it listens, and peerLifetime how long others believe it.
+	greetInterval = 5 * time.Second
+	peerLifetime  = 3 * greetInterval
 	// hintTimeout bounds the sending of hints that nobody may need any more.
 	hintTimeout = 2 * time.Second
 	// listenCheck is how often a silent listening connection is asked whether it still lives, and listenTimeout how long it
@@ -39,6 +43,9 @@ const (
 )
 
 // hints tells other replicas which keys changed, and hears of theirs. Hints may get lost.
+//
+// Replicas greet each other, with hints that name no key. One that has listened for a while and heard of nobody is alone,
+// and keeps its hints to itself.
 type hints struct {
 	sender   uint64 // tells this replica's own hints from others'
 	pool     *pgxpool.Pool
@@ -47,21 +54,33 @@ type hints struct {
 	logger   *slog.Logger
 	// listening is set while hints come.
 	listening atomic.Bool
+	// alone is set while nobody else listens.
+	alone atomic.Bool
 
 	mu      sync.Mutex
 	pending map[backend.Key]struct{}
-	wake    chan struct{}
+	peers   map[uint64]time.Time // when each other sender was heard last
+	// heardItself is set once something of its own has come back since it looked around: so would what others say. quiet
+	// counts how often in a row it then had heard nobody else.
+	heardItself bool
+	quiet       int
+	wake        chan struct{} // holds a token while there may be something pending
+	greet       chan struct{} // holds a token while somebody waits for a greeting
 }
 
 func newHints(pool *pgxpool.Pool, config *pgx.ConnConfig, w *backend.Watchers, logger *slog.Logger) *hints {
 	return &hints{
 		sender: rand.Uint64(), pool: pool, config: config, watchers: w, logger: logger,
-		pending: map[backend.Key]struct{}{}, wake: make(chan struct{}, 1),
+		pending: map[backend.Key]struct{}{}, peers: map[uint64]time.Time{},
+		wake: make(chan struct{}, 1), greet: make(chan struct{}, 1),
 	}
 }
 
 // add has the keys told to the other replicas.
 func (h *hints) add(keys []backend.Key) {
+	if h.alone.Load() {
+		return
+	}
 	h.mu.Lock()
 	for _, k := range keys {
 		if len(h.pending) < maxHints {
@@ -69,36 +88,80 @@ func (h *hints) add(keys []backend.Key) {
 		}
 	}
 	h.mu.Unlock()
+	signal(h.wake)
+}
+
+// signal leaves a token in a channel that holds one.
+func signal(c chan<- struct{}) {
 	select {
-	case h.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// notify sends what is pending whenever something is, until ctx ends.
+// notify sends what is pending whenever something is, and greetings, until ctx ends.
 func (h *hints) notify(ctx context.Context) {
 	rest := time.NewTimer(0)
 	defer rest.Stop()
+	often := time.NewTicker(greetInterval)
+	defer often.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-rest.C:
 		}
+		var payloads []string
 		select {
 		case <-ctx.Done():
 			return
+		case <-often.C:
+			h.lookAround(time.Now())
+			payloads = []string{greeting(h.sender)}
+		case <-h.greet:
+			payloads = []string{greeting(h.sender)}
 		case <-h.wake:
+			h.mu.Lock()
+			keys := h.pending
+			h.pending = make(map[backend.Key]struct{}, len(keys))
+			h.mu.Unlock()
+			payloads = encodeHints(h.sender, maps.Keys(keys))
 		}
 		rest.Reset(hintInterval)
-		h.mu.Lock()
-		keys := h.pending
-		h.pending = make(map[backend.Key]struct{}, len(keys))
-		h.mu.Unlock()
-		if err := h.send(ctx, encodeHints(h.sender, maps.Keys(keys))); err != nil && ctx.Err() == nil {
-			h.logger.DebugContext(ctx, "hints to other replicas were not sent", "keys", len(keys), "error", err)
+		if err := h.send(ctx, payloads); err != nil && ctx.Err() == nil {
+			h.logger.DebugContext(ctx, "hints to other replicas were not sent", "payloads", len(payloads), "error", err)
 		}
 	}
+}
+
+// lookAround finds out whether this replica is alone, once in a greetInterval.
+func (h *hints) lookAround(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.peers, func(_ uint64, heard time.Time) bool { return now.Sub(heard) > peerLifetime })
+	if len(h.peers) == 0 && h.heardItself {
+		h.quiet++
+	} else {
+		h.quiet = 0
+	}
+	h.heardItself = false
+	h.alone.Store(h.quiet > 1) // once would not give each of them the time to greet
+}
+
+// meet notes that a sender lives. One that was not known is greeted, so that it knows of this replica at once.
+func (h *hints) meet(sender uint64, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if sender == h.sender {
+		h.heardItself = true
+		return
+	}
+	if _, known := h.peers[sender]; !known {
+		signal(h.greet)
+	}
+	h.peers[sender] = now
+	h.quiet = 0
+	h.alone.Store(false)
 }
 
 func (h *hints) send(ctx context.Context, payloads []string) (err error) {
@@ -114,7 +177,8 @@ func (h *hints) send(ctx context.Context, payloads []string) (err error) {
 	defer func() { release(h.pool, conn, err) }()
 	b := &pgx.Batch{}
 	for _, p := range payloads {
-		b.Queue("SELECT pg_notify($1::text, $2::text)", channel, p)
+		// A hint that a crash swallows is missed by nobody, so nobody waits for the disk.
+		b.Queue("SELECT pg_notify($1::text, $2::text), set_config('synchronous_commit', 'off', true)", channel, p)
 	}
 	return conn.SendBatch(ctx, b).Close()
 }
@@ -152,6 +216,7 @@ func (h *hints) listenOnce(ctx context.Context, listening func()) error {
 	}
 	listening()
 	h.listening.Store(true)
+	signal(h.greet)
 	defer h.listening.Store(false)
 	for {
 		wait, cancel := context.WithTimeout(ctx, listenCheck)
@@ -176,14 +241,18 @@ func (h *hints) listenOnce(ctx context.Context, listening func()) error {
 
 func (h *hints) hear(note *pgconn.Notification) {
 	sender, keys, ok := decodeHints(note.Payload)
-	if ok && sender != h.sender {
+	if !ok {
+		return
+	}
+	h.meet(sender, time.Now())
+	if sender != h.sender {
 		h.watchers.Notify(keys...)
 	}
 }
 
 // encodeHints makes payloads that name the sender and the keys. They are base64, because ids may hold characters that the
 // database's encoding has not.
-func encodeHints(sender uint64, keys func(func(backend.Key) bool)) []string {
+func encodeHints(sender uint64, keys iter.Seq[backend.Key]) []string {
 	var payloads []string
 	head := binary.BigEndian.AppendUint64(nil, sender)
 	buf := head
@@ -202,6 +271,11 @@ func encodeHints(sender uint64, keys func(func(backend.Key) bool)) []string {
 	}
 	flush()
 	return payloads
+}
+
+// greeting is a payload that names no key.
+func greeting(sender uint64) string {
+	return base64.RawStdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, sender))
 }
 
 func appendText(dst []byte, s string) []byte {

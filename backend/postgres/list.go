@@ -156,9 +156,9 @@ func (q *listQuery) documents(ctx context.Context, conn *pgx.Conn, rows []listRo
 	}
 	s := &statement{}
 	columns := bodyColumns(s, q.req.Extent)
-	query := "SELECT s.n, " + columns + " FROM " + s.source("s", n,
-		int8s("n", n, func(i int) int64 { return int64(i) }),
-		texts("task_id", n, func(i int) string { return rows[i].id }),
+	query := "SELECT s.n, " + columns + " FROM " + s.source("s",
+		int8s(s, "n", n, func(i int) int64 { return int64(i) }),
+		texts(s, "task_id", n, func(i int) string { return rows[i].id }),
 	) + " JOIN " + schemaName + ".tasks t ON t.tenant = " + s.arg(asBytes(q.req.Tenant)) + " AND t.task_id = s.task_id"
 	found, err := conn.Query(ctx, query, s.args...)
 	if err != nil {

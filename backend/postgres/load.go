@@ -88,8 +88,7 @@ type loader struct {
 
 // queue adds a query whose rows start with the index of their op and the time, and has scan called for each of them.
 func (l *loader) queue(s *statement, query string, ops []*op, dest func(f *facts) []any, then func(o *op)) {
-	s.with.WriteString(query)
-	l.batch.Queue(s.with.String(), s.args...).Query(func(rows pgx.Rows) error {
+	l.batch.Queue(query, s.args...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			// The index comes first and says where the rest goes, so the row is scanned once the index is known.
 			var i, nanos int64
@@ -119,16 +118,16 @@ func (l *loader) merge(o *op, f *facts) {
 }
 
 // opKeys are the columns that say which op a row is for, and its key.
-func opKeys(ops []*op) []column {
+func opKeys(s *statement, ops []*op) []column {
 	n := len(ops)
 	keys := make([]backend.Key, n)
 	for i, o := range ops {
 		keys[i] = o.plan.asks().key
 	}
 	return []column{
-		int8s("n", n, func(i int) int64 { return int64(i) }),
-		texts("tenant", n, func(i int) string { return keys[i].Tenant }),
-		texts("task_id", n, func(i int) string { return keys[i].TaskID }),
+		int8s(s, "n", n, func(i int) int64 { return int64(i) }),
+		texts(s, "tenant", n, func(i int) string { return keys[i].Tenant }),
+		texts(s, "task_id", n, func(i int) string { return keys[i].TaskID }),
 	}
 }
 
@@ -137,7 +136,7 @@ func (l *loader) rows(ops []*op) {
 		return
 	}
 	s := &statement{}
-	query := "SELECT s.n, " + databaseNow + ", " + recordColumns + " FROM " + s.source("s", len(ops), opKeys(ops)...) +
+	query := "SELECT s.n, " + databaseNow + ", " + recordColumns + " FROM " + s.source("s", opKeys(s, ops)...) +
 		" JOIN " + schemaName + ".tasks t USING (tenant, task_id)"
 	l.queue(s, query, ops, func(f *facts) []any { return f.rec.dest() }, nil)
 }
@@ -149,12 +148,12 @@ func (l *loader) logs(ops []*op) {
 	s := &statement{}
 	n := len(ops)
 	at := func(i int) *backend.AppendRequest { return ops[i].plan.asks().log }
-	cols := append(opKeys(ops),
-		texts("write_id", n, func(i int) string { return at(i).WriteID }),
-		int8s("seq", n, func(i int) int64 { return at(i).Seq }),
+	cols := append(opKeys(s, ops),
+		texts(s, "write_id", n, func(i int) string { return at(i).WriteID }),
+		int8s(s, "seq", n, func(i int) int64 { return at(i).Seq }),
 	)
 	query := "SELECT s.n, " + databaseNow + ", " + recordColumns + `, w.first, w.last, w.mark, e.mark, e.event
-		FROM ` + s.source("s", n, cols...) + `
+		FROM ` + s.source("s", cols...) + `
 		JOIN ` + schemaName + `.tasks t USING (tenant, task_id)
 		LEFT JOIN LATERAL (
 			SELECT max(e.seq - e.write_idx) AS first, max(e.seq) AS last, max(e.mark) AS mark FROM ` + schemaName + `.events e
@@ -176,16 +175,16 @@ func (l *loader) docs(ops []*op) {
 	for i, o := range ops {
 		asks[i] = o.plan.asks().doc
 	}
-	cols := append(opKeys(ops),
-		bools("head", n, func(i int) bool { return asks[i].head }),
-		byteas("digest", n, func(i int) []byte {
+	cols := append(opKeys(s, ops),
+		bools(s, "head", n, func(i int) bool { return asks[i].head }),
+		byteas(s, "digest", n, func(i int) []byte {
 			if !asks[i].artifact {
 				return nil
 			}
 			return digest(asks[i].artifactID)
 		}),
-		int8s("keep", n, func(i int) int64 { return int64(asks[i].keep) }),
-		int8s("added", n, func(i int) int64 { return int64(asks[i].added) }),
+		int8s(s, "keep", n, func(i int) int64 { return int64(asks[i].keep) }),
+		int8s(s, "added", n, func(i int) int64 { return int64(asks[i].added) }),
 	)
 	query := "SELECT s.n, " + databaseNow + ", " + recordColumns + `,
 			CASE WHEN s.head THEN t.head END,
@@ -193,7 +192,7 @@ func (l *loader) docs(ops []*op) {
 			coalesce(a.holds, 0), coalesce(a.pos, 0), coalesce(a.field_bytes, 0), coalesce(a.part_count, 0), coalesce(a.part_bytes, 0),
 			CASE WHEN s.keep >= 0 AND t.message_count + s.added > s.keep THEN t.history END,
 			m.versions, m.idxs, m.sizes
-		FROM ` + s.source("s", n, cols...) + `
+		FROM ` + s.source("s", cols...) + `
 		JOIN ` + schemaName + `.tasks t USING (tenant, task_id)
 		LEFT JOIN LATERAL (
 			SELECT count(*) OVER () AS holds, a.pos, octet_length(a.fields) AS field_bytes,
@@ -253,10 +252,10 @@ func (l *loader) claims(ops []*op) {
 	s := &statement{}
 	n := len(ops)
 	at := func(i int) *claimChange { return &claimChange{key: *ops[i].plan.asks().claim} }
-	cols := append(claimKeySource(n, at), int8s("n", n, func(i int) int64 { return int64(i) }))
+	cols := append(claimKeySource(s, n, at), int8s(s, "n", n, func(i int) int64 { return int64(i) }))
 	query := "SELECT s.n, " + databaseNow + `, coalesce(c.stamp, 0), coalesce(c.message_id, ''), coalesce(c.task_id, ''),
 			coalesce(c.token, ''), coalesce(c.bound, false), coalesce(c.expires, 0), coalesce(c.ttl, 0)
-		FROM ` + s.source("s", n, cols...) + ` LEFT JOIN ` + schemaName + `.claims c USING (tenant, owned, owner, key)`
+		FROM ` + s.source("s", cols...) + ` LEFT JOIN ` + schemaName + `.claims c USING (tenant, owned, owner, key)`
 	l.queue(s, query, ops, func(f *facts) []any {
 		c := &backend.Claim{}
 		f.claim = c

@@ -122,10 +122,10 @@ func (s *Store) Heads(ctx context.Context, keys []backend.Key) ([]backend.Head, 
 		return nil, nil
 	}
 	st := &statement{}
-	query := "SELECT s.n, t.kind, t.incarnation, t.version, t.last_seq FROM " + st.source("s", n,
-		int8s("n", n, func(i int) int64 { return int64(i) }),
-		texts("tenant", n, func(i int) string { return keys[i].Tenant }),
-		texts("task_id", n, func(i int) string { return keys[i].TaskID }),
+	query := "SELECT s.n, t.kind, t.incarnation, t.version, t.last_seq FROM " + st.source("s",
+		int8s(st, "n", n, func(i int) int64 { return int64(i) }),
+		texts(st, "tenant", n, func(i int) string { return keys[i].Tenant }),
+		texts(st, "task_id", n, func(i int) string { return keys[i].TaskID }),
 	) + " JOIN " + schemaName + ".tasks t USING (tenant, task_id)"
 	heads := make([]backend.Head, n)
 	err := s.read(ctx, func(ctx context.Context, conn *pgx.Conn) error {

@@ -144,8 +144,9 @@ func TestCancelStorm(t *testing.T) {
 	if hurried.Load() == 0 || patient.Load() == 0 {
 		t.Errorf("no storm: %d calls cancelled, %d not", hurried.Load(), patient.Load())
 	}
-	// A cancel request is a connection of its own, for a moment; it has no place in pg_stat_activity.
-	if most > maxConns {
+	// A cancel request is a connection of its own, for a moment; it has no place in pg_stat_activity. A connection that was
+	// given up has one until the server has noticed.
+	if most > 2*maxConns {
 		t.Errorf("%d connections of at most %d", most, maxConns)
 	}
 

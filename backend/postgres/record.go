@@ -45,39 +45,54 @@ func (r *record) dest() []any {
 	}
 }
 
-// source returns the columns of the record as a source of n of them.
-func recordSource(n int, at func(i int) *record) []column {
+// movingColumns are the columns of a record that most changes change; settledColumns are the others. Together they are a
+// source of n records.
+func movingColumns(s *statement, n int, at func(i int) *record) []column {
 	return []column{
-		int8s("stamp", n, func(i int) int64 { return at(i).stamp }),
-		int8s("kind", n, func(i int) int64 { return int64(at(i).Kind) }),
-		texts("owner", n, func(i int) string { return at(i).Owner }),
-		int8s("incarnation", n, func(i int) int64 { return at(i).Incarnation }),
-		int8s("version", n, func(i int) int64 { return at(i).Version }),
-		texts("context_id", n, func(i int) string { return at(i).ContextID }),
-		int8s("state", n, func(i int) int64 { return int64(at(i).State) }),
-		int8s("seconds", n, func(i int) int64 { return seconds(at(i).Time) }),
-		int8s("nanos", n, func(i int) int64 { return int64(at(i).Time.Nanos) }),
-		int8s("start_seq", n, func(i int) int64 { return at(i).StartSeq }),
-		int8s("first_seq", n, func(i int) int64 { return at(i).FirstSeq }),
-		int8s("last_seq", n, func(i int) int64 { return at(i).LastSeq }),
-		int8s("dropped_mark", n, func(i int) int64 { return at(i).DroppedMark }),
-		int8s("log_events", n, func(i int) int64 { return at(i).LogEvents }),
-		int8s("log_bytes", n, func(i int) int64 { return at(i).LogBytes }),
-		bools("final", n, func(i int) bool { return at(i).Final }),
-		int8s("final_seq", n, func(i int) int64 { return at(i).FinalSeq }),
-		int8s("created", n, func(i int) int64 { return at(i).Created }),
-		int8s("updated", n, func(i int) int64 { return at(i).Updated }),
-		int8s("finalized", n, func(i int) int64 { return at(i).Finalized }),
-		int8s("touched", n, func(i int) int64 { return at(i).Touched }),
-		texts("write_id", n, func(i int) string { return at(i).WriteID }),
-		int8s("write_seq", n, func(i int) int64 { return at(i).WriteSeq }),
-		int8s("size", n, func(i int) int64 { return at(i).Size }),
-		int8s("artifact_count", n, func(i int) int64 { return at(i).Artifacts }),
-		int8s("artifact_bytes", n, func(i int) int64 { return at(i).artifactBytes }),
-		int8s("message_count", n, func(i int) int64 { return at(i).Messages }),
-		bools("artifact_rows", n, func(i int) bool { return at(i).artifactRows }),
-		bools("message_rows", n, func(i int) bool { return at(i).messageRows }),
+		int8s(s, "stamp", n, func(i int) int64 { return at(i).stamp }),
+		int8s(s, "version", n, func(i int) int64 { return at(i).Version }),
+		int8s(s, "state", n, func(i int) int64 { return int64(at(i).State) }),
+		int8s(s, "seconds", n, func(i int) int64 { return seconds(at(i).Time) }),
+		int8s(s, "nanos", n, func(i int) int64 { return int64(at(i).Time.Nanos) }),
+		int8s(s, "last_seq", n, func(i int) int64 { return at(i).LastSeq }),
+		int8s(s, "log_events", n, func(i int) int64 { return at(i).LogEvents }),
+		int8s(s, "log_bytes", n, func(i int) int64 { return at(i).LogBytes }),
+		int8s(s, "updated", n, func(i int) int64 { return at(i).Updated }),
+		int8s(s, "touched", n, func(i int) int64 { return at(i).Touched }),
+		texts(s, "write_id", n, func(i int) string { return at(i).WriteID }),
+		int8s(s, "write_seq", n, func(i int) int64 { return at(i).WriteSeq }),
+		int8s(s, "size", n, func(i int) int64 { return at(i).Size }),
+		int8s(s, "artifact_count", n, func(i int) int64 { return at(i).Artifacts }),
+		int8s(s, "artifact_bytes", n, func(i int) int64 { return at(i).artifactBytes }),
+		int8s(s, "message_count", n, func(i int) int64 { return at(i).Messages }),
 	}
+}
+
+func settledColumns(s *statement, n int, at func(i int) *record) []column {
+	return []column{
+		int8s(s, "kind", n, func(i int) int64 { return int64(at(i).Kind) }),
+		texts(s, "owner", n, func(i int) string { return at(i).Owner }),
+		int8s(s, "incarnation", n, func(i int) int64 { return at(i).Incarnation }),
+		texts(s, "context_id", n, func(i int) string { return at(i).ContextID }),
+		int8s(s, "start_seq", n, func(i int) int64 { return at(i).StartSeq }),
+		int8s(s, "first_seq", n, func(i int) int64 { return at(i).FirstSeq }),
+		int8s(s, "dropped_mark", n, func(i int) int64 { return at(i).DroppedMark }),
+		bools(s, "final", n, func(i int) bool { return at(i).Final }),
+		int8s(s, "final_seq", n, func(i int) int64 { return at(i).FinalSeq }),
+		int8s(s, "created", n, func(i int) int64 { return at(i).Created }),
+		int8s(s, "finalized", n, func(i int) int64 { return at(i).Finalized }),
+		bools(s, "artifact_rows", n, func(i int) bool { return at(i).artifactRows }),
+		bools(s, "message_rows", n, func(i int) bool { return at(i).messageRows }),
+	}
+}
+
+// settled is the record without what is in the movingColumns.
+func (r record) settled() record {
+	r.stamp, r.artifactBytes = 0, 0
+	r.Version, r.State, r.Time, r.LastSeq, r.LogEvents, r.LogBytes = 0, 0, document.Timestamp{}, 0, 0, 0
+	r.Updated, r.Touched, r.WriteID, r.WriteSeq = 0, 0, "", 0
+	r.Size, r.Artifacts, r.Messages = 0, 0, 0
+	return r
 }
 
 // noSeconds stands for no timestamp, and orders behind all that protobuf allows.

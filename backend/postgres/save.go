@@ -96,8 +96,8 @@ func (p *savePlan) plan(f *facts) (outcome, error) {
 		p.result.Replayed = !f.retried
 		return outcome{}, nil
 	}
-	c := &change{key: p.req.Key, prev: f.rec.stamp, next: record{Row: plan.Row, stamp: newStamp()}, events: plan.Events}
-	c.document(&f.rec, &plan.Change, st)
+	c := &change{key: p.req.Key, was: &f.rec, next: record{Row: plan.Row, stamp: newStamp()}, events: plan.Events}
+	c.document(&plan.Change, st)
 	if len(plan.Snapshots) > 0 {
 		if w := plan.Change.Whole; w != nil {
 			plan.FillSnapshots(w.AppendTask(make([]byte, 0, w.Size())))

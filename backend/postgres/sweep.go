@@ -175,7 +175,7 @@ func (p *trimPlan) plan(f *facts) (outcome, error) {
 	if backend.Expired(&f.rec.Row, p.retention, f.now) != backend.TrimLog {
 		return outcome{}, nil
 	}
-	c := &change{key: p.key, prev: f.rec.stamp, next: f.rec}
+	c := &change{key: p.key, was: &f.rec, next: f.rec}
 	for i := range f.oldest {
 		if !backend.Trim(&c.next.Row, p.retention, &f.oldest[i]) {
 			break
@@ -246,12 +246,12 @@ func (s *Store) sweepClaims(ctx context.Context, req *backend.SweepRequest, at *
 	}
 	if n := len(expired); n > 0 {
 		st := &statement{}
-		query := "DELETE FROM " + schemaName + ".claims c USING " + st.source("s", n,
-			byteas("tenant", n, func(i int) []byte { return notNil(expired[i].at.Tenant) }),
-			bools("owned", n, func(i int) bool { return expired[i].at.Owned }),
-			byteas("owner", n, func(i int) []byte { return notNil(expired[i].at.Owner) }),
-			byteas("key", n, func(i int) []byte { return notNil(expired[i].at.Key) }),
-			int8s("prev", n, func(i int) int64 { return expired[i].stamp }),
+		query := "DELETE FROM " + schemaName + ".claims c USING " + st.source("s",
+			byteas(st, "tenant", n, func(i int) []byte { return notNil(expired[i].at.Tenant) }),
+			bools(st, "owned", n, func(i int) bool { return expired[i].at.Owned }),
+			byteas(st, "owner", n, func(i int) []byte { return notNil(expired[i].at.Owner) }),
+			byteas(st, "key", n, func(i int) []byte { return notNil(expired[i].at.Key) }),
+			int8s(st, "prev", n, func(i int) int64 { return expired[i].stamp }),
 		) + " WHERE " + sameClaim
 		var count atomic.Int64
 		if err := s.exec(ctx, query, st.args, &count); err != nil {

@@ -17,10 +17,8 @@ import (
 // No outcome that is to be expected raises an error. After an error nothing was written, unless the connection broke before
 // the answer came.
 func write(ctx context.Context, conn *pgx.Conn, changes []*change, claims []*claimChange) (map[int64]struct{}, error) {
-	s := &statement{arrays: len(changes)+len(claims) > 1, args: make([]any, 0, 64)}
-	s.with.Grow(4 << 10)
-	compile(s, changes, claims)
-	rows, err := conn.Query(ctx, s.with.String(), s.args...)
+	query, args := compile(changes, claims)
+	rows, err := conn.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +34,8 @@ func write(ctx context.Context, conn *pgx.Conn, changes []*change, claims []*cla
 // compile puts the statement together. Its parts run on one snapshot and touch different rows, so their order does not
 // matter; the rows of tasks are asked for in the order of their keys, so that statements seldom wait for each other in a
 // circle (when they do, one is repeated).
-func compile(s *statement, changes []*change, claims []*claimChange) {
+func compile(changes []*change, claims []*claimChange) (query string, args []any) {
+	s := &statement{arrays: len(changes)+len(claims) > 1, ctes: make([]cte, 0, 8), args: make([]any, 0, 64)}
 	var results []string
 	if len(changes) > 0 {
 		slices.SortFunc(changes, func(a, b *change) int { return compareKeys(a.key, b.key) })
@@ -44,10 +43,10 @@ func compile(s *statement, changes []*change, claims []*claimChange) {
 		compileEvents(s, changes)
 		compileArtifacts(s, changes)
 		compileMessages(s, changes)
-		results = append(results, "SELECT stamp FROM won")
+		results = append(results, "won")
 	}
 	results = append(results, compileClaims(s, claims)...)
-	s.with.WriteString("\n" + strings.Join(results, " UNION ALL "))
+	return s.sql(results...), s.args
 }
 
 func compareKeys(a, b backend.Key) int {
@@ -58,7 +57,7 @@ func compareKeys(a, b backend.Key) int {
 func compileRows(s *statement, changes []*change) {
 	var inserts, updates, claimed []*change
 	for _, c := range changes {
-		if c.prev == 0 {
+		if c.was.stamp == 0 {
 			inserts = append(inserts, c)
 		} else {
 			updates = append(updates, c)
@@ -68,32 +67,39 @@ func compileRows(s *statement, changes []*change) {
 		}
 	}
 	ifHeld := compileHeld(s, claimed)
-	var won []string
-	if len(inserts) > 0 {
-		compileInserts(s, inserts, ifHeld)
-		won = append(won, "SELECT stamp FROM ins")
+	if s.arrays {
+		won := compileInserts(s, "ins", inserts, ifHeld)
+		won = append(won, compileUpdates(s, "upd", updates, ifHeld)...)
+		s.with("won", nil, func(string) string { return "MATERIALIZED (" + strings.Join(won, " UNION ALL ") + ")" })
+	} else {
+		compileInserts(s, "won", inserts, ifHeld)
+		compileUpdates(s, "won", updates, ifHeld)
 	}
-	if len(updates) > 0 {
-		compileUpdates(s, updates, ifHeld)
-		won = append(won, "SELECT stamp FROM upd")
-	}
-	s.cte("won", " AS MATERIALIZED ("+strings.Join(won, " UNION ALL ")+")")
 	compileBound(s, claimed)
 }
 
-// compileInserts makes "ins", the stamps of the new rows.
-func compileInserts(s *statement, inserts []*change, ifHeld string) {
+// compileInserts makes an expression of the keys and stamps of the new rows, and returns the query for it, if there are any.
+func compileInserts(s *statement, name string, inserts []*change, ifHeld string) []string {
 	n := len(inserts)
-	cols := append(keySource(n, func(i int) *change { return inserts[i] }),
-		recordSource(n, func(i int) *record { return &inserts[i].next })...)
-	cols = append(cols,
-		byteas("head", n, func(i int) []byte { return notNil(inserts[i].head) }),
-		byteas("artifacts", n, func(i int) []byte { return notNil(inserts[i].artifacts) }),
-		byteas("history", n, func(i int) []byte { return notNil(inserts[i].history) }),
-	)
-	all := append(slices.Clip(cols), bools("claimed", n, func(i int) bool { return inserts[i].claim != nil }))
-	s.cte("ins", " AS (INSERT INTO "+schemaName+".tasks ("+names("", cols)+") SELECT "+names("s.", cols)+" FROM ",
-		s.source("s", n, all...), " WHERE true"+ifHeld, " ON CONFLICT DO NOTHING RETURNING stamp)")
+	if n == 0 {
+		return nil
+	}
+	next := func(i int) *record { return &inserts[i].next }
+	cols := slices.Concat(keySource(s, n, func(i int) *change { return inserts[i] }),
+		movingColumns(s, n, next), settledColumns(s, n, next), []column{
+			byteas(s, "head", n, func(i int) []byte { return notNil(inserts[i].head) }),
+			byteas(s, "artifacts", n, func(i int) []byte { return notNil(inserts[i].artifacts) }),
+			byteas(s, "history", n, func(i int) []byte { return notNil(inserts[i].history) }),
+		})
+	stored := len(cols)
+	if ifHeld != "" {
+		cols = append(cols, bools(s, "claimed", n, func(i int) bool { return inserts[i].claim != nil }))
+	}
+	s.with(name, cols, func(source string) string {
+		return "(INSERT INTO " + schemaName + ".tasks (" + names("", cols[:stored]) + ") SELECT " + names("s.", cols[:stored]) +
+			" FROM " + source + " WHERE true" + ifHeld + " ON CONFLICT DO NOTHING RETURNING tenant, task_id, stamp)"
+	})
+	return []string{"SELECT stamp FROM " + name}
 }
 
 // longColumns are those of tasks that a change may leave as they are.
@@ -106,40 +112,50 @@ var longColumns = []struct {
 	{"history", func(c *change) []byte { return c.history }},
 }
 
-// compileUpdates makes "upd", the stamps of the rows that were changed.
-func compileUpdates(s *statement, updates []*change, ifHeld string) {
+// compileUpdates makes an expression of the keys and stamps of the rows that were changed, and returns the query for it, if
+// there are any.
+func compileUpdates(s *statement, name string, updates []*change, ifHeld string) []string {
 	n := len(updates)
-	cols := recordSource(n, func(i int) *record { return &updates[i].next })
-	var set strings.Builder
-	set.Grow(1 << 10)
-	for i, c := range cols {
-		if i > 0 {
-			set.WriteString(", ")
-		}
-		set.WriteString(c.name)
-		set.WriteString(" = s.")
-		set.WriteString(c.name)
+	if n == 0 {
+		return nil
 	}
-	all := append(keySource(n, func(i int) *change { return updates[i] }), cols...)
+	next := func(i int) *record { return &updates[i].next }
+	cols := movingColumns(s, n, next)
+	if c := updates[0]; s.arrays || c.was.settled() != c.next.settled() {
+		cols = append(cols, settledColumns(s, n, next)...)
+	}
+	short := len(cols)
 	for _, long := range longColumns {
 		if s.arrays || long.of(updates[0]) != nil {
-			all = append(all, byteas(long.name, n, func(i int) []byte { return long.of(updates[i]) }))
-			set.WriteString(", " + long.name + " = coalesce(s." + long.name + ", t." + long.name + ")")
+			cols = append(cols, byteas(s, long.name, n, func(i int) []byte { return long.of(updates[i]) }))
 		}
 	}
-	all = append(all,
-		int8s("prev", n, func(i int) int64 { return updates[i].prev }),
-		bools("claimed", n, func(i int) bool { return updates[i].claim != nil }),
-	)
+	stored := len(cols)
+	cols = append(append(cols, keySource(s, n, func(i int) *change { return updates[i] })...),
+		int8s(s, "prev", n, func(i int) int64 { return updates[i].was.stamp }))
+	if ifHeld != "" {
+		cols = append(cols, bools(s, "claimed", n, func(i int) bool { return updates[i].claim != nil }))
+	}
 	ifAbsent := ""
 	if slices.ContainsFunc(updates, func(c *change) bool { return c.absentWrite != "" }) {
-		all = append(all, texts("absent_write", n, func(i int) string { return updates[i].absentWrite }))
+		cols = append(cols, texts(s, "absent_write", n, func(i int) string { return updates[i].absentWrite }))
 		// Not as NOT EXISTS, of which the planner may make a hash table of the whole index.
 		ifAbsent = ` AND (s.absent_write = '' OR (SELECT e.seq FROM ` + schemaName + `.events e
 			WHERE e.tenant = s.tenant AND e.task_id = s.task_id AND e.write_id = s.absent_write AND e.write_id <> '' LIMIT 1) IS NULL)`
 	}
-	s.cte("upd", " AS (UPDATE "+schemaName+".tasks t SET "+set.String()+" FROM ", s.source("s", n, all...),
-		" WHERE t.tenant = s.tenant AND t.task_id = s.task_id AND t.stamp = s.prev"+ifHeld+ifAbsent, " RETURNING t.stamp)")
+	s.with(name, cols, func(source string) string {
+		var set []string
+		for _, c := range cols[:short] {
+			set = append(set, c.name+" = s."+c.name)
+		}
+		for _, c := range cols[short:stored] {
+			set = append(set, c.name+" = coalesce(s."+c.name+", t."+c.name+")")
+		}
+		return "(UPDATE " + schemaName + ".tasks t SET " + strings.Join(set, ", ") + " FROM " + source +
+			" WHERE t.tenant = s.tenant AND t.task_id = s.task_id AND t.stamp = s.prev" + ifHeld + ifAbsent +
+			" RETURNING t.tenant, t.task_id, t.stamp)"
+	})
+	return []string{"SELECT stamp FROM " + name}
 }
 
 // compileHeld makes "held", the stamps of the changes whose claims are as they had seen them, and locks the claims until
@@ -150,12 +166,14 @@ func compileHeld(s *statement, claimed []*change) (ifHeld string) {
 		return ""
 	}
 	at := func(i int) *claimChange { return claimed[i].claim }
-	s.cte("held", " AS MATERIALIZED (SELECT s.stamp FROM ",
-		s.source("s", n, append(claimKeySource(n, at),
-			int8s("stamp", n, func(i int) int64 { return claimed[i].next.stamp }),
-			int8s("prev", n, func(i int) int64 { return at(i).prev }),
-		)...),
-		" JOIN "+schemaName+".claims c USING (tenant, owned, owner, key) WHERE c.stamp = s.prev FOR UPDATE OF c)")
+	cols := append(claimKeySource(s, n, at),
+		int8s(s, "stamp", n, func(i int) int64 { return claimed[i].next.stamp }),
+		int8s(s, "prev", n, func(i int) int64 { return at(i).prev }),
+	)
+	s.with("held", cols, func(source string) string {
+		return "MATERIALIZED (SELECT s.stamp FROM " + source + " JOIN " + schemaName +
+			".claims c USING (tenant, owned, owner, key) WHERE c.stamp = s.prev FOR UPDATE OF c)"
+	})
 	return " AND (NOT s.claimed OR s.stamp IN (SELECT stamp FROM held))"
 }
 
@@ -164,20 +182,21 @@ func compileBound(s *statement, claimed []*change) {
 	if n == 0 {
 		return
 	}
-	cols := append(claimSource(n, func(i int) *claimChange { return claimed[i].claim }),
-		int8s("change", n, func(i int) int64 { return claimed[i].next.stamp }))
-	s.cte("bound", " AS (UPDATE "+schemaName+".claims c SET "+setClaim+" FROM ", s.source("s", n, cols...),
-		" WHERE "+sameClaim+ifWon("s.change")+")")
+	cols := append(claimSource(s, n, func(i int) *claimChange { return claimed[i].claim }),
+		int8s(s, "change", n, func(i int) int64 { return claimed[i].next.stamp }))
+	s.with("bound", cols, func(source string) string {
+		return "(UPDATE " + schemaName + ".claims c SET " + setClaim + " FROM " + source + " WHERE " + sameClaim + " AND " + changeWon + ")"
+	})
 }
 
-// ifWon is the condition that a change was carried out. As it stands, the planner cannot make a join of it, only a hash
-// table: it would expect few rows, and compare each with each.
-func ifWon(stamp string) string { return " AND (" + stamp + " IN (SELECT stamp FROM won)) IS TRUE" }
+// changeWon is the condition that the change of a row s was carried out. As it stands, the planner cannot make a join of it,
+// only a hash table: it would expect few rows, and compare each with each.
+const changeWon = "(s.change IN (SELECT stamp FROM won)) IS TRUE"
 
 // keySource names the changes' rows.
-func keySource(n int, at func(i int) *change) []column {
+func keySource(s *statement, n int, at func(i int) *change) []column {
 	return []column{
-		texts("tenant", n, func(i int) string { return at(i).key.Tenant }),
-		texts("task_id", n, func(i int) string { return at(i).key.TaskID }),
+		texts(s, "tenant", n, func(i int) string { return at(i).key.Tenant }),
+		texts(s, "task_id", n, func(i int) string { return at(i).key.TaskID }),
 	}
 }
