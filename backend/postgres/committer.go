@@ -21,6 +21,8 @@ const (
 const (
 	// attemptTimeout ends an attempt on a database that does not answer. Late success of an abandoned attempt does no harm.
 	attemptTimeout = 15 * time.Second
+	// leadPatience is how long an attempt goes on whose caller, who makes it himself, has left. Longer than a statement takes.
+	leadPatience = 100 * time.Millisecond
 	// patience is how long a call is tried for a caller who set no deadline.
 	patience = 10 * time.Second
 	// firstPause and longestPause bound the wait before another attempt.
@@ -36,13 +38,16 @@ const (
 	conflictPause = 10 * time.Millisecond
 )
 
-// committer writes the queued ops of its share of the ids, batch by batch, on one connection at a time.
+// committer writes the ops of its share of the ids, batch by batch, on one connection at a time. An op that finds nobody
+// before it is carried out by its caller, which saves the way there and back; the others are queued.
 type committer struct {
 	pool    *pgxpool.Pool
 	clock   *clock
-	memory  *memories
 	changed func([]backend.Key)
 	tracer  Tracer // nil: none
+
+	turn   sync.Mutex // held by who executes
+	memory *memories  // belongs to who has the turn
 
 	mu     sync.Mutex
 	queue  []*op
@@ -54,6 +59,24 @@ type committer struct {
 
 func newCommitter(pool *pgxpool.Pool, clock *clock, changed func([]backend.Key)) *committer {
 	return &committer{pool: pool, clock: clock, memory: newMemories(), changed: changed, wake: make(chan struct{}, 1)}
+}
+
+// lead carries an op out if nobody is before it; else it reports false. The op may come back to the queue.
+func (c *committer) lead(o *op) bool {
+	c.mu.Lock()
+	leads := len(c.queue) == 0 && c.turn.TryLock()
+	c.mu.Unlock()
+	if !leads {
+		return false
+	}
+	defer c.turn.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	// A caller who leaves costs a connection only if the database does not answer.
+	defer context.AfterFunc(o.ctx, func() { time.AfterFunc(leadPatience, cancel) })()
+	again, _ := c.execute(ctx, []*op{o})
+	c.putBack(again)
+	return true
 }
 
 // enqueue hands an op over.
@@ -76,15 +99,19 @@ func (c *committer) stop() {
 func (c *committer) run() {
 	failures := 0
 	for {
+		c.turn.Lock()
 		batch, later, closed := c.take(time.Now())
 		if len(batch) == 0 {
+			c.turn.Unlock()
 			if closed {
 				return
 			}
 			c.wait(later)
 			continue
 		}
-		again, err := c.execute(batch)
+		again, err := c.execute(context.Background(), batch)
+		c.putBack(again)
+		c.turn.Unlock()
 		switch {
 		case err == nil:
 			failures = 0
@@ -94,7 +121,6 @@ func (c *committer) run() {
 			failures++
 			time.Sleep(pause(failures))
 		}
-		c.putBack(again)
 	}
 }
 
@@ -169,12 +195,13 @@ func (c *committer) putBack(ops []*op) {
 	c.mu.Lock()
 	c.queue = append(ops, c.queue...)
 	c.mu.Unlock()
+	signal(c.wake)
 }
 
 // execute tries to carry out the ops, and finishes those that it can. It returns the others, and why they failed: nil if
 // their guesses were wrong.
-func (c *committer) execute(ops []*op) (again []*op, err error) {
-	again, err = c.attempt(ops)
+func (c *committer) execute(ctx context.Context, ops []*op) (again []*op, err error) {
+	again, err = c.attempt(ctx, ops)
 	if err == nil {
 		return again, nil
 	}
@@ -201,15 +228,15 @@ func (c *committer) execute(ops []*op) (again []*op, err error) {
 	// What is wrong with one must not become the trouble of all.
 	var rest []*op
 	for _, o := range again {
-		left, _ := c.execute([]*op{o})
+		left, _ := c.execute(ctx, []*op{o})
 		rest = append(rest, left...)
 	}
 	return rest, nil
 }
 
 // attempt plans and writes the ops once.
-func (c *committer) attempt(ops []*op) (again []*op, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), attemptTimeout)
+func (c *committer) attempt(ctx context.Context, ops []*op) (again []*op, err error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	ctx = c.traced(ctx, ops)
 	conn, err := c.pool.Acquire(ctx)

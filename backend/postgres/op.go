@@ -125,7 +125,7 @@ func (o *op) giveUp() {
 	o.finish(unavailable(o.cause))
 }
 
-// do hands a write to the committer of its first name, and waits for its outcome.
+// do has a write carried out by the committer of its first name, and waits for its outcome.
 func (s *Store) do(ctx context.Context, p planner, size int, names ...name) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -135,7 +135,9 @@ func (s *Store) do(ctx context.Context, p planner, size int, names ...name) erro
 	}
 	defer s.leave()
 	o := &op{ctx: ctx, plan: p, names: names, size: size, born: time.Now(), done: make(chan error, 1)}
-	s.committerOf(names[0]).enqueue(o)
+	if c := s.committerOf(names[0]); !c.lead(o) {
+		c.enqueue(o)
+	}
 	select {
 	case err := <-o.done:
 		return err

@@ -123,7 +123,9 @@ func (a *arena) direct(ctx context.Context, p *place, sd *seed) (*target, error)
 	if p.Backend == external {
 		return nil, nil
 	}
-	store, written, err := p.open(ctx)
+	apart := *p
+	apart.Apart = true
+	store, written, err := apart.open(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -77,6 +77,8 @@ type place struct {
 	Dir     string
 	DSN     string
 	Tenant  string
+	// Apart keeps a replica from those that others open in the same database: it tells them nothing, and hears nothing.
+	Apart bool
 }
 
 func (p *place) open(ctx context.Context) (backend.Store, func() int64, error) {

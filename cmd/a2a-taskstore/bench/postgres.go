@@ -15,7 +15,7 @@ import (
 )
 
 func openPostgres(ctx context.Context, p *place) (backend.Store, func() int64, error) {
-	store, err := postgres.Open(ctx, postgres.Config{DSN: p.DSN, Migrate: true, Limits: limits()})
+	store, err := postgres.Open(ctx, postgres.Config{DSN: p.DSN, PollOnly: p.Apart, Migrate: true, Limits: limits()})
 	if err != nil {
 		return nil, nil, err
 	}
