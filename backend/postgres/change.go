@@ -29,7 +29,7 @@ type change struct {
 	setFields    *artifactRow // replaces the fields of the row at its pos
 	newParts     *partsRow
 	newMessages  []messageRow
-	trimMessages *messageRow // the last one of those that go
+	trimMessages []oldMessage // the rows that go
 
 	claim *claimChange
 	// absentWrite, unless empty, is a condition more: that no event of the log has this write_id.
@@ -74,6 +74,9 @@ type claimChange struct {
 func (c *change) touchesArtifacts() bool {
 	return c.artifacts != nil || c.newArtifacts != nil || c.setArtifact != nil || c.setFields != nil || c.newParts != nil
 }
+
+// replacesMessages reports whether the history is another one than before, but for what is appended and trimmed.
+func (c *change) replacesMessages() bool { return c.history != nil || c.dropMessages }
 
 // digest stands for an artifact's id in keys, which have a bound where ids have none.
 func digest(id string) []byte {
@@ -183,7 +186,7 @@ func (c *change) changeHistory(ch *backend.Change, stored *stored) {
 			keep := document.LastEntries(whole, max(whole.Count-ch.Trim, 0))
 			c.newMessages = messageRows(0, keep)
 		}
-		c.trimMessages = stored.lastTrimmed
+		c.trimMessages = stored.oldest[:stored.trimmedRows]
 	}
 	c.newMessages = append(c.newMessages, messageRows(c.next.Version, ch.History)...)
 	c.next.messageRows = c.next.messageRows || len(c.newMessages) > 0

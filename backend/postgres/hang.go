@@ -170,11 +170,17 @@ func compileMessages(s *statement, changes []*change) {
 			byteas(s, "entry", n, func(i int) []byte { return rows[i].row.entry }),
 		)
 	}
-	if rows := some(changes, func(c *change) *messageRow { return c.trimMessages }); len(rows) > 0 {
+	if rows := flagged(changes, func(c *change) bool { return len(c.trimMessages) > 0 }); len(rows) > 0 {
 		n := len(rows)
-		drop(s, "message_trim", "messages", " AND (t.version, t.idx) <= (s.version, s.idx)", rows,
-			int8s(s, "version", n, func(i int) int64 { return rows[i].row.version }),
-			int8s(s, "idx", n, func(i int) int64 { return rows[i].row.idx }))
+		first := func(i int) oldMessage { return rows[i].c.trimMessages[0] }
+		last := func(i int) oldMessage { m := rows[i].c.trimMessages; return m[len(m)-1] }
+		// From the first one on: in front of it are what earlier trims have left in the index.
+		drop(s, "message_trim", "messages",
+			" AND (t.version, t.idx) >= (s.first_version, s.first_idx) AND (t.version, t.idx) <= (s.version, s.idx)", rows,
+			int8s(s, "first_version", n, func(i int) int64 { return first(i).version }),
+			int8s(s, "first_idx", n, func(i int) int64 { return first(i).idx }),
+			int8s(s, "version", n, func(i int) int64 { return last(i).version }),
+			int8s(s, "idx", n, func(i int) int64 { return last(i).idx }))
 	}
 	if rows := flagged(changes, func(c *change) bool { return c.dropMessages }); len(rows) > 0 {
 		drop(s, "message_del", "messages", "", rows)

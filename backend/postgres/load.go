@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -209,7 +210,8 @@ func (l *loader) docs(ops []*op) {
 			SELECT array_agg(m.version) AS versions, array_agg(m.idx) AS idxs, array_agg(octet_length(m.entry)) AS sizes FROM (
 				SELECT m.version, m.idx, m.entry FROM ` + schemaName + `.messages m
 				WHERE s.keep >= 0 AND t.message_rows AND m.tenant = s.tenant AND m.task_id = s.task_id
-				ORDER BY m.version, m.idx LIMIT greatest(t.message_count + s.added - s.keep, 0)
+				ORDER BY m.version, m.idx LIMIT CASE WHEN t.message_count + s.added > s.keep
+					THEN t.message_count + s.added - s.keep + ` + strconv.Itoa(nextOldest) + ` ELSE 0 END
 			) m
 		) m ON true`
 	found := map[*stored]*docRow{}
@@ -224,6 +226,9 @@ func (l *loader) docs(ops []*op) {
 		o.in.stored.finish(o.plan.asks().doc, &o.in.rec, found[o.in.stored])
 	})
 }
+
+// nextOldest is how many messages more are read than go, to be remembered: in a history that is full, each append trims.
+const nextOldest = 32
 
 // docRow holds the columns of a document that need to be taken apart.
 type docRow struct {

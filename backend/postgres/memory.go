@@ -16,6 +16,8 @@ type memory struct {
 	hasArtifact bool
 	artifactID  string
 	artifact    backend.ArtifactInfo
+	// oldest are the first ones of the messages, which are rows, as far as they are remembered.
+	oldest []oldMessage
 }
 
 const (
@@ -66,6 +68,14 @@ func remember(f *facts, c *change) *memory {
 		m.head = f.from.head
 		if !c.touchesArtifacts() {
 			m.hasArtifact, m.artifactID, m.artifact = f.from.hasArtifact, f.from.artifactID, f.from.artifact
+		}
+	}
+	if !c.replacesMessages() {
+		switch {
+		case f.stored != nil:
+			m.oldest = f.stored.oldest[f.stored.trimmedRows:]
+		case f.from != nil:
+			m.oldest = f.from.oldest
 		}
 	}
 	head := c.head

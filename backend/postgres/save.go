@@ -70,14 +70,14 @@ func (p *savePlan) guess(m *memory) *facts {
 		return &facts{rec: m.rec, from: m}
 	case p.snapshot, p.doc.head && m.head == nil:
 		return nil
-	case p.doc.keep >= 0 && m.rec.Messages+int64(p.doc.added) > int64(p.doc.keep):
+	case p.doc.keep >= 0 && m.rec.Messages+int64(p.doc.added)-int64(p.doc.keep) > int64(len(m.oldest)):
 		return nil
 	case p.doc.artifact && (!m.hasArtifact || m.artifactID != p.doc.artifactID):
 		return nil
 	}
 	return &facts{rec: m.rec, from: m, stored: &stored{
 		head: m.head, artifactBytes: m.rec.artifactBytes,
-		artifactID: m.artifactID, artifact: m.artifact,
+		artifactID: m.artifactID, artifact: m.artifact, oldest: m.oldest,
 	}}
 }
 

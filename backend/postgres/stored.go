@@ -43,9 +43,9 @@ type stored struct {
 	// history is the list in the row of the task, if some of it goes; then come the oldest messages that are rows.
 	history document.List
 	oldest  []oldMessage
-	// trimmed is the size of the messages that go, and lastTrimmed the last of the rows that do.
+	// trimmed is the size of the messages that go, and trimmedRows how many of the oldest do.
 	trimmed     int
-	lastTrimmed *messageRow
+	trimmedRows int
 }
 
 // oldMessage is a row of messages, without its content.
@@ -68,13 +68,9 @@ func (s *stored) ArtifactBytes() (int, error) { return int(s.artifactBytes), nil
 func (s *stored) OldestMessages(n int) (int, error) {
 	keep := max(s.history.Count-n, 0)
 	s.trimmed = len(s.history.Bytes) - len(document.LastEntries(s.history, keep).Bytes)
-	if n > s.history.Count {
-		rows := s.oldest[:n-s.history.Count]
-		for _, m := range rows {
-			s.trimmed += int(m.size)
-		}
-		last := rows[len(rows)-1]
-		s.lastTrimmed = &messageRow{version: last.version, idx: last.idx}
+	s.trimmedRows = max(n-s.history.Count, 0)
+	for _, m := range s.oldest[:s.trimmedRows] {
+		s.trimmed += int(m.size)
 	}
 	return s.trimmed, nil
 }

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -60,6 +61,10 @@ func TestRoundTrips(t *testing.T) {
 		{"messages", func() error {
 			return changes(document.Delta{History: document.List{Bytes: []byte("\x2a\x00"), Count: 1}})
 		}},
+		{"messages in a full history", func() error {
+			d := document.Delta{History: document.List{Bytes: []byte("\x2a\x00"), Count: 1}, MaxHistory: 20}
+			return saves(&backend.SaveRequest{Key: key, Delta: &d, Pre: anyState})
+		}},
 		{"append", func() error {
 			_, err := s.AppendEvents(t.Context(), &backend.AppendRequest{
 				Key: key, Events: []document.Event{statusEvent(t, "id")}, WriteID: fmt.Sprint(p.requests.Load()),
@@ -77,6 +82,12 @@ func TestRoundTrips(t *testing.T) {
 	} {
 		if tc.name == "parts" {
 			if err := changes(document.Delta{Put: artifact}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tc.name == "messages in a full history" {
+			list := document.List{Bytes: bytes.Repeat([]byte("\x2a\x00"), 30), Count: 30}
+			if err := changes(document.Delta{History: list}); err != nil {
 				t.Fatal(err)
 			}
 		}
