@@ -314,8 +314,9 @@ func (c *committer) guess(ops []*op) (ready, unsure []*op) {
 func (c *committer) decide(ops []*op) (ready []*op) {
 	for _, o := range ops {
 		if o.tried != 0 && (o.in.rec.stamp == o.tried || o.in.claimStamp == o.tried) {
+			// The attempt whose answer was lost had succeeded. Nothing is remembered: the facts are those of after it.
 			c.changed(changedKeys([]*op{o}))
-			c.done(o) // the attempt whose answer was lost had succeeded
+			o.finish(nil)
 			continue
 		}
 		out, err := o.plan.plan(o.in)

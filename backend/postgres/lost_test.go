@@ -3,10 +3,12 @@ package postgres_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/backend/document"
@@ -136,6 +138,53 @@ func TestLostReplies(t *testing.T) {
 				t.Errorf("heads %+v, %v, want %+v", heads, err, tc.want)
 			}
 		})
+	}
+}
+
+// TestLostReplyOfAnAppendedMessage: what an attempt whose answer was lost has left is not what it was planned on, and the
+// next delta still drops the oldest messages.
+func TestLostReplyOfAnAppendedMessage(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	p := newProxy(t, dsn)
+	s := closing(t, open(t, postgres.Config{DSN: p.DSN, PollOnly: true}))
+	task := &pb.Task{Id: "id", History: []*pb.Message{{MessageId: "1"}, {MessageId: "2"}}}
+	key := backend.Key{Tenant: "t", TaskID: "id"}
+	if _, err := s.Save(t.Context(), &backend.SaveRequest{Key: key, Task: parse(t, task), Pre: anyState}); err != nil {
+		t.Fatal(err)
+	}
+	say := func(id string, keep int) {
+		t.Helper()
+		entry, err := proto.Marshal(&pb.Task{History: []*pb.Message{{MessageId: id}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &document.Delta{History: document.List{Bytes: entry, Count: 1}, MaxHistory: keep}
+		if _, err := s.Save(t.Context(), &backend.SaveRequest{Key: key, Delta: d, Pre: anyState}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say("3", -1)
+	cut := p.cutInsteadOfReply(func() bool { return query[int64](t, dsn, "SELECT max(version) FROM a2a_taskstore.tasks") == 3 })
+	say("4", 4)
+	if !cut() {
+		t.Fatal("no connection was cut")
+	}
+	say("5", 4)
+	got, err := s.Get(t.Context(), &backend.GetRequest{Key: key, Extent: backend.All})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var after pb.Task
+	if err := proto.Unmarshal(got.Task, &after); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, m := range after.History {
+		ids = append(ids, m.MessageId)
+	}
+	if want := []string{"2", "3", "4", "5"}; !slices.Equal(ids, want) {
+		t.Errorf("the history is %v, want %v", ids, want)
 	}
 }
 
