@@ -31,12 +31,17 @@ func write(ctx context.Context, conn *pgx.Conn, changes []*change, claims []*cla
 	return won, err
 }
 
-// compile puts the statement together. Its parts run on one snapshot and touch different rows, so their order does not
+// compile returns the statement for the changes.
+func compile(changes []*change, claims []*claimChange) (query string, args []any) {
+	s, results := assemble(changes, claims)
+	return s.sql(results...), s.args
+}
+
+// assemble puts the statement together. Its parts run on one snapshot and touch different rows, so their order does not
 // matter; the rows of tasks are asked for in the order of their keys, so that statements seldom wait for each other in a
 // circle (when they do, one is repeated).
-func compile(changes []*change, claims []*claimChange) (query string, args []any) {
-	s := &statement{arrays: len(changes)+len(claims) > 1, ctes: make([]cte, 0, 8), args: make([]any, 0, 64)}
-	var results []string
+func assemble(changes []*change, claims []*claimChange) (s *statement, results []string) {
+	s = &statement{arrays: len(changes)+len(claims) > 1, ctes: make([]cte, 0, 8), args: make([]any, 0, 64)}
 	if len(changes) > 0 {
 		slices.SortFunc(changes, func(a, b *change) int { return compareKeys(a.key, b.key) })
 		compileRows(s, changes)
@@ -45,8 +50,7 @@ func compile(changes []*change, claims []*claimChange) (query string, args []any
 		compileMessages(s, changes)
 		results = append(results, "won")
 	}
-	results = append(results, compileClaims(s, claims)...)
-	return s.sql(results...), s.args
+	return s, append(results, compileClaims(s, claims)...)
 }
 
 func compareKeys(a, b backend.Key) int {
