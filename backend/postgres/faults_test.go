@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -160,5 +161,49 @@ func TestHeldRowDelaysNobodyElse(t *testing.T) {
 	}
 	if err := <-waiting; err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestLeavingCallersLeaveNoSessions: callers in a hurry want to write a row that is held, one after the other. What they leave
+// behind ends with them, soon: their sessions do not add up at the server, and nothing is written late.
+func TestLeavingCallersLeaveNoSessions(t *testing.T) {
+	t.Parallel()
+	const maxConns = 3
+	dsn := database(t)
+	s := closing(t, open(t, postgres.Config{DSN: dsn, Committers: 1, MaxConns: maxConns, PollOnly: true}))
+	if _, err := s.Save(t.Context(), save(t, "held", working, anyState)); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	held, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.Exec(t.Context(), "SELECT FROM a2a_taskstore.tasks FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		_, err := s.Save(ctx, save(t, "held", working, anyState))
+		cancel()
+		if err == nil {
+			t.Fatal("the held row was written")
+		}
+		n := query[int64](t, dsn, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'a2a-taskstore'`)
+		if n > 2*maxConns {
+			t.Fatalf("%d sessions, of at most %d", n, maxConns)
+		}
+	}
+	if err := held.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	res, err := s.Save(t.Context(), save(t, "held", working, anyState))
+	if err != nil || res.Version != 2 {
+		t.Errorf("saved %+v, %v, want version 2", res, err)
 	}
 }
