@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 )
@@ -72,6 +73,8 @@ func remember(f *facts, c *change) *memory {
 	}
 	if !c.replacesMessages() {
 		switch {
+		case f.stored != nil && f.from == nil:
+			m.oldest = slices.Clone(f.stored.oldest[f.stored.trimmedRows:]) // those that have gone may have been many
 		case f.stored != nil:
 			m.oldest = f.stored.oldest[f.stored.trimmedRows:]
 		case f.from != nil:
