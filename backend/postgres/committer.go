@@ -46,8 +46,9 @@ type committer struct {
 	changed func([]backend.Key)
 	tracer  Tracer // nil: none
 
-	turn   sync.Mutex // held by who executes
-	memory *memories  // belongs to who has the turn
+	turn     sync.Mutex // held by who executes
+	memory   *memories  // belongs to who has the turn
+	failures int        // attempts in a row, as well
 
 	mu     sync.Mutex
 	queue  []*op
@@ -61,7 +62,8 @@ func newCommitter(pool *pgxpool.Pool, clock *clock, changed func([]backend.Key))
 	return &committer{pool: pool, clock: clock, memory: newMemories(), changed: changed, wake: make(chan struct{}, 1)}
 }
 
-// lead carries an op out if nobody is before it; else it reports false. The op may come back to the queue.
+// lead carries an op out if nobody is before it and the database works; else it reports false. The op may come back to the
+// queue.
 func (c *committer) lead(o *op) bool {
 	c.mu.Lock()
 	leads := len(c.queue) == 0 && c.turn.TryLock()
@@ -70,11 +72,15 @@ func (c *committer) lead(o *op) bool {
 		return false
 	}
 	defer c.turn.Unlock()
+	if c.failures > 0 {
+		return false // the attempts are spaced out, by run
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	// A caller who leaves costs a connection only if the database does not answer.
 	defer context.AfterFunc(o.ctx, func() { time.AfterFunc(leadPatience, cancel) })()
-	again, _ := c.execute(ctx, []*op{o})
+	again, err := c.execute(ctx, []*op{o})
+	c.ended(err)
 	c.putBack(again)
 	return true
 }
@@ -97,7 +103,6 @@ func (c *committer) stop() {
 
 // run works until stop is called.
 func (c *committer) run() {
-	failures := 0
 	for {
 		c.turn.Lock()
 		batch, later, closed := c.take(time.Now())
@@ -110,17 +115,24 @@ func (c *committer) run() {
 			continue
 		}
 		again, err := c.execute(context.Background(), batch)
+		rest := c.ended(err)
 		c.putBack(again)
 		c.turn.Unlock()
-		switch {
-		case err == nil:
-			failures = 0
-		case classify(err) == conflict:
-			time.Sleep(rand.N(conflictPause))
-		default:
-			failures++
-			time.Sleep(pause(failures))
-		}
+		time.Sleep(rest)
+	}
+}
+
+// ended notes how an attempt has ended, and returns how long to wait before the next one.
+func (c *committer) ended(err error) time.Duration {
+	switch {
+	case err == nil:
+		c.failures = 0
+		return 0
+	case classify(err) == conflict:
+		return rand.N(conflictPause)
+	default:
+		c.failures++
+		return pause(c.failures)
 	}
 }
 

@@ -54,6 +54,22 @@ func TestLead(t *testing.T) {
 	if first.cause == nil {
 		t.Error("the op does not know why it failed")
 	}
+
+	// However many callers come and go, a database that fails is asked at intervals.
+	c.turn.Unlock()
+	c.take(time.Now())
+	third := queued("b")
+	if len(c.queue) != 0 || c.lead(third) {
+		t.Error("a caller went ahead although the last attempt failed")
+	}
+	if !c.turn.TryLock() {
+		t.Fatal("the turn was not given back")
+	}
+	c.ended(nil)
+	c.turn.Unlock()
+	if !c.lead(third) {
+		t.Error("after an attempt that succeeded, a caller does not go ahead")
+	}
 }
 
 // TestLeftOpsAreGivenUp: whoever carries an op out, it ends, and a stopped committer with it.
@@ -87,5 +103,42 @@ func TestLeftOpsAreGivenUp(t *testing.T) {
 	case <-ended:
 	case <-time.After(10 * time.Second):
 		t.Error("the committer did not stop")
+	}
+}
+
+// leaver is a plan whose caller leaves while it is made, and that then has its result.
+type leaver struct {
+	leave context.CancelFunc
+	err   error
+}
+
+func (p *leaver) asks() ask { return ask{key: backend.Key{TaskID: "id"}, row: true} }
+
+func (p *leaver) guess(*memory) *facts { return nil }
+
+func (p *leaver) plan(*facts) (outcome, error) {
+	p.leave()
+	return outcome{}, p.err
+}
+
+// TestSuccessIsReported: a caller that carries its own write out hears of its success, even if its time is over by then.
+func TestSuccessIsReported(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), Config{DSN: migrated(t), PollOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 30 {
+		ctx, leave := context.WithCancel(t.Context())
+		if err := s.do(ctx, &leaver{leave: leave}, 0, taskName(backend.Key{TaskID: "id"})); err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave = context.WithCancel(t.Context())
+		refused := errors.New("refused")
+		err := s.do(ctx, &leaver{leave: leave, err: refused}, 0, taskName(backend.Key{TaskID: "id"}))
+		if !errors.Is(err, refused) && !errors.Is(err, context.Canceled) {
+			t.Fatalf("a write that was refused: %v", err)
+		}
 	}
 }

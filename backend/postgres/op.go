@@ -142,6 +142,13 @@ func (s *Store) do(ctx context.Context, p planner, size int, names ...name) erro
 	case err := <-o.done:
 		return err
 	case <-ctx.Done():
+		select {
+		case err := <-o.done:
+			if err == nil { // carried out by the caller itself, so it is known although the time is over
+				return nil
+			}
+		default:
+		}
 		return ctx.Err()
 	}
 }
