@@ -33,6 +33,13 @@ func TestLead(t *testing.T) {
 	}
 	c.turn.Unlock()
 
+	c.enqueue(queued("b"))
+	if c.lead(queued("a")) {
+		t.Error("an op overtook one that waits")
+	}
+	c.take(time.Now())
+	<-c.wake
+
 	first, second := queued("a"), queued("a")
 	if !c.lead(first) {
 		t.Fatal("an op that found nobody before it was not carried out")
@@ -41,7 +48,7 @@ func TestLead(t *testing.T) {
 		t.Error("nobody is woken for the op that came back")
 	}
 	if c.lead(second) {
-		t.Error("an op overtook another")
+		t.Error("an op overtook the one that came back")
 	}
 	c.enqueue(second)
 	if !c.turn.TryLock() {
