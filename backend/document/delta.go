@@ -86,6 +86,12 @@ func SplitHistory(l List) [][]byte {
 	return out
 }
 
+// CountEntries returns how many entries the bytes of a list have.
+func CountEntries(list []byte) (n int) {
+	each(list, func(*entry) { n++ })
+	return n
+}
+
 // LastEntries returns the last n entries of a list.
 func LastEntries(l List, n int) List {
 	if n < 0 || n >= l.Count {

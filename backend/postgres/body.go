@@ -93,8 +93,10 @@ func (b *body) artifactList() []byte {
 
 // historyList returns the last n messages; all if n is negative.
 func (b *body) historyList(n int) document.List {
-	whole := document.List{Bytes: b.history}
-	whole.Count = len(document.SplitHistory(whole))
+	var whole document.List
+	if n < 0 || n > len(b.entries) {
+		whole = document.List{Bytes: b.history, Count: document.CountEntries(b.history)}
+	}
 	if n >= 0 {
 		whole = document.LastEntries(whole, max(n-len(b.entries), 0))
 	}

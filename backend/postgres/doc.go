@@ -15,12 +15,13 @@
 //
 // # How commits are shared
 //
-// Callers queue their writes. A few committers take what is queued and write all of it with one statement, that is with one
-// commit, whenever they are free: there is no timer, and a lone caller pays for one statement. One id's writes go through
-// the same committer, one per batch.
+// A caller who finds nobody before it carries out its write itself, with one statement, that is with one commit. The others
+// queue theirs. A few committers take what is queued and write all of it with one statement, whenever they are free: there is
+// no timer. One id's writes go through the same committer, one per batch.
 //
 // # How readers hear of writes
 //
 // After a commit the store sends one NOTIFY that names what changed, in a transaction of its own: within the commit's, its
-// lock would serialize the commits of all replicas. It is a hint, and may be lost; PollInterval says how often to look.
+// lock would serialize the commits of all replicas. It is a hint, and may be lost; PollInterval says how often to look. A
+// replica that hears of no other keeps its hints to itself.
 package postgres

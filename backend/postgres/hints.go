@@ -187,11 +187,20 @@ func (h *hints) send(ctx context.Context, payloads []string) (err error) {
 // meanwhile is left to polling.
 func (h *hints) listen(ctx context.Context) {
 	for failures := 1; ctx.Err() == nil; failures++ {
-		err := h.listenOnce(ctx, func() { failures = 0 })
+		err := h.listenOnce(ctx, func() {
+			if failures > 1 {
+				h.logger.InfoContext(ctx, "hints from other replicas come again", "attempts", failures)
+			}
+			failures = 0
+		})
 		if ctx.Err() != nil {
 			return
 		}
-		h.logger.WarnContext(ctx, "no hints from other replicas, polling meanwhile", "error", err)
+		level := slog.LevelDebug
+		if failures <= 1 { // once for an outage
+			level = slog.LevelWarn
+		}
+		h.logger.Log(ctx, level, "no hints from other replicas, polling meanwhile", "error", err)
 		select {
 		case <-time.After(pause(max(failures, 1))):
 		case <-ctx.Done():

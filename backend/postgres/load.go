@@ -242,8 +242,7 @@ func (s *stored) finish(a *docAsk, rec *record, row *docRow) {
 		s.take(row.artifacts)
 	}
 	if len(row.history) > 0 {
-		s.history = document.List{Bytes: row.history}
-		s.history.Count = len(document.SplitHistory(s.history))
+		s.history = document.List{Bytes: row.history, Count: document.CountEntries(row.history)}
 	}
 	for i := range row.versions {
 		s.oldest = append(s.oldest, oldMessage{row.versions[i], row.idxs[i], row.sizes[i]})

@@ -227,6 +227,7 @@ func newPool(parsed *pgxpool.Config, cfg *Config, n int, watch func(*pgconn.PgCo
 			conn.RuntimeParams[setting] = "off"
 		}
 		conn.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
+		conn.RuntimeParams["jit"] = "off" // what is switched off above counts as so costly that a plan with it would be compiled
 		conn.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockTimeout.Milliseconds(), 10)
 	case Describe:
 		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
