@@ -27,7 +27,7 @@ type admission struct {
 	connections *limit.Counter
 	frames      *limit.Shares
 	reads       chan struct{}
-	bulk        *limit.Budget
+	bulk        *limit.Shares
 	table       *limit.Table
 
 	log     *slog.Logger
@@ -41,7 +41,8 @@ type admission struct {
 const concurrentReads = 16
 
 // Requests of bulkFrom bytes and more are handed to the store only as long as those there have no more than bulkBytes together:
-// that bounds what is in front of a small write on the one way to the disk.
+// that bounds what is in front of a small write on the one way to the disk. A holder's wait for its own share of that first, so
+// that of the many that one may send no more than a share, or one that is larger, is in front of another holder's.
 const (
 	bulkFrom  = 1 << 20
 	bulkBytes = 8 << 20
@@ -65,7 +66,7 @@ func newAdmission(cfg *Config, seen *metrics.Server) *admission {
 		connections: limit.NewCounter(int64(l.Connections)),
 		frames:      limit.NewShares(l.StreamBytes),
 		reads:       make(chan struct{}, concurrentReads),
-		bulk:        limit.NewBudget(bulkBytes),
+		bulk:        limit.NewShares(bulkBytes),
 		table:       limit.NewTable(),
 		log:         cfg.Logger,
 		seen:        seen,
@@ -233,10 +234,12 @@ func (a *admission) received(c *call, tenant string, size int, stream bool) erro
 	}
 	c.bytes = int64(size)
 	if size >= bulkFrom {
-		if err := a.bulk.Take(c, c.bytes); err != nil {
+		turn := a.bulk.Open(c.holder())
+		if err := turn.Take(c, c.bytes); err != nil {
+			turn.Close()
 			return err
 		}
-		c.turn = true
+		c.turn = turn
 	}
 	return nil
 }
@@ -290,8 +293,9 @@ func (a *admission) leave(c *call) {
 	if c.slot {
 		a.calls.Give(1)
 	}
-	if c.turn {
-		a.bulk.Give(c.bytes)
+	if c.turn != nil {
+		c.turn.Give(c.bytes)
+		c.turn.Close()
 	}
 	if c.bytes > 0 {
 		a.bytes.Give(c.bytes)

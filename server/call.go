@@ -40,7 +40,7 @@ type held struct {
 	bytes        int64          // of the request
 	onConn       *limit.Conn    // whose stream it is
 	arrived      *arrival       // in hand of its connection
-	turn         bool           // among the bulk
+	turn         *limit.Share   // of the bulk, as long as the store has the request; nil: none
 	releases     []func()
 	response     *limit.Held // of a large response; gRPC releases it
 	tenant       string

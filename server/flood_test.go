@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"google.golang.org/protobuf/proto"
 	"io"
 	"strings"
 	"sync"
@@ -11,7 +10,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
@@ -130,6 +132,50 @@ func TestLargeWritesTakeTurns(t *testing.T) {
 		}
 		close(store.open)
 		saves.Wait()
+	})
+}
+
+// TestLargeWritesOfOneCallerAreBehindEachOther: however many a caller sends, another's waits for one of them.
+func TestLargeWritesOfOneCallerAreBehindEachOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const writes = 6
+		store := slowSaves{newStore(t), make(chan string, writes), make(chan struct{})}
+		f := start(t, store, Config{})
+		var saves sync.WaitGroup
+		save := func(ctx context.Context, conn *grpc.ClientConn, id string, size int, want codes.Code) {
+			task := working(id)
+			task.Artifacts = []*pb.Artifact{{ArtifactId: "a", Parts: []*pb.Part{{Content: &pb.Part_Text{Text: strings.Repeat("x", size)}}}}}
+			saves.Go(func() {
+				_, err := pb.NewTaskStoreServiceClient(conn).Save(ctx, whole(task))
+				if status.Code(err) != want {
+					t.Errorf("%s: %v, want %v", id, err, want)
+				}
+			})
+			synctest.Wait()
+		}
+		for range writes {
+			save(t.Context(), f.conn, "greedy", bulkBytes, codes.OK)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		save(ctx, f.conn, "given up behind its own kind", bulkBytes, codes.Canceled)
+		save(ctx, f.connect(t), "given up at the front", bulkBytes, codes.Canceled)
+		save(t.Context(), f.connect(t), "other", bulkFrom, codes.OK)
+		cancel()
+		synctest.Wait()
+		if first := <-store.begun; first != "greedy" || len(store.begun) > 0 {
+			t.Fatalf("first %q, and %d more", first, len(store.begun))
+		}
+		store.open <- struct{}{}
+		if second := <-store.begun; second != "other" {
+			t.Errorf("after one of the greedy, %q", second)
+		}
+		close(store.open)
+		saves.Wait()
+		synctest.Wait()
+		if used := f.server.admit.bulk.Used(); used != 0 {
+			t.Errorf("%d bytes stay taken", used)
+		}
 	})
 }
 

@@ -86,7 +86,8 @@ func (f *frames) close() {
 	f.share.Close()
 }
 
-// holder is whose share of the memory of frames a call's are.
+// holder is whose share of the memory of frames, and of the bulk, a call's are: the principal's; without principals, the
+// connection's.
 func (c *call) holder() any {
 	if c.session != nil {
 		return c.session.Principal.Name

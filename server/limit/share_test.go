@@ -58,3 +58,43 @@ func TestShareIsTheHoldersAsLongAsItHolds(t *testing.T) {
 		t.Errorf("%d used, %d shares", s.Used(), len(s.shares))
 	}
 }
+
+// TestSharesAreForgotten: a wait that is given up, for the holder's own share or for all, leaves nothing behind.
+func TestSharesAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := NewShares(8)
+		first := s.Open(0)
+		if err := first.Take(t.Context(), 15); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 20)
+		for i := range cap(ended) {
+			share := s.Open(i % 2)
+			go func() {
+				ended <- share.Take(ctx, 15)
+				share.Close()
+			}()
+		}
+		synctest.Wait()
+		if n := s.budget.Blocked(); n != 1 {
+			t.Errorf("%d stand in the common line, want the front of the other holder", n)
+		}
+		cancel()
+		for range cap(ended) {
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("ended with %v", err)
+			}
+		}
+		synctest.Wait()
+		if n := len(s.shares); n != 1 {
+			t.Errorf("%d shares, want the one of which something is taken", n)
+		}
+		first.Give(15)
+		first.Close()
+		if s.Used() != 0 || len(s.shares) != 0 {
+			t.Errorf("%d used, %d shares", s.Used(), len(s.shares))
+		}
+	})
+}
