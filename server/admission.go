@@ -33,8 +33,8 @@ type admission struct {
 	log     *slog.Logger
 	seen    *metrics.Server
 	counts  *metrics.Calls // of what is refused before it is a call; nil: not counted
-	refused atomic.Int64
-	noted   atomic.Int64 // when refusals were last logged, in Unix nanoseconds
+	refused occasional
+	cut     occasional // connections, for the calls that they waste
 }
 
 // concurrentReads bounds how many pages of events are read at once: they are counted in frames only once they are there.
@@ -48,8 +48,12 @@ const (
 	bulkBytes = 8 << 20
 )
 
-// maxWatches bounds the Health.Watch streams of all connections.
-const maxWatches = 1024
+// Bounds of Health.Watch streams, of all connections and of one. A client watches the few services that it calls, once for
+// each; what is far beyond that would use up everybody's.
+const (
+	maxWatches        = 1024
+	connectionWatches = 16
+)
 
 // large is from how many bytes on requests and responses are counted. Smaller ones are bounded by the number of calls.
 const large = 64 << 10
@@ -81,13 +85,22 @@ func (a *admission) listener(l net.Listener) net.Listener {
 	}}
 }
 
-// note counts what a limit refused, and says so in the log, at most every ten seconds: a line for each would make an overload
-// worse.
+// note counts what a limit refused, and says so in the log.
 func (a *admission) note() {
-	total, now, last := a.refused.Add(1), time.Now().UnixNano(), a.noted.Load()
-	if now-last >= int64(10*time.Second) && a.noted.CompareAndSwap(last, now) {
+	if total, due := a.refused.count(); due {
 		a.log.Warn("limits refuse calls or connections", "refused_since_start", total)
 	}
+}
+
+// occasional counts what is logged at most every ten seconds: a line for each would make an overload worse.
+type occasional struct {
+	total, logged atomic.Int64 // logged: when, in Unix nanoseconds
+}
+
+// count counts one more, and reports how many there are by now, and whether to log it.
+func (o *occasional) count() (total int64, due bool) {
+	now, last := time.Now().UnixNano(), o.logged.Load()
+	return o.total.Add(1), now-last >= int64(10*time.Second) && o.logged.CompareAndSwap(last, now)
 }
 
 // unary admits a unary call whose request is there. leave, below, undoes it.
@@ -152,20 +165,25 @@ func (a *arrival) Deadline() (time.Time, bool) {
 
 // stream admits a stream, or a Get that wants to wait.
 func (a *admission) stream(c *call) error {
-	streams := a.streams
-	if strings.HasPrefix(c.method, healthMethods) {
+	conn, streams := c.connection(), a.streams
+	watch := strings.HasPrefix(c.method, healthMethods)
+	if watch {
 		streams = a.watches
 	}
 	if !streams.Take(1) {
 		return errStreams(limit.OfServer)
 	}
 	c.streams = streams
-	if conn := c.connection(); conn != nil {
-		if conn.Streams.Add(1) > int64(a.limits.ConnectionStreams) {
-			conn.Streams.Add(-1)
+	if conn != nil {
+		open, most := &conn.Streams, a.limits.ConnectionStreams
+		if watch {
+			open, most = &conn.Watches, connectionWatches
+		}
+		if open.Add(1) > int64(most) {
+			open.Add(-1)
 			return errStreams(limit.OfConnection)
 		}
-		c.onConn = conn
+		c.onConn = open
 	}
 	return a.each(c, a.openStream)
 }
@@ -304,7 +322,7 @@ func (a *admission) leave(c *call) {
 		c.streams.Give(1)
 	}
 	if c.onConn != nil {
-		c.onConn.Streams.Add(-1)
+		c.onConn.Add(-1)
 	}
 	c.leaveConnection()
 	for _, release := range c.releases {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -38,7 +39,7 @@ type held struct {
 	slot         bool           // one of the calls
 	streams      *limit.Counter // that the call is counted in; nil: none
 	bytes        int64          // of the request
-	onConn       *limit.Conn    // whose stream it is
+	onConn       *atomic.Int64  // of its connection, that the stream is counted in; nil: none
 	arrived      *arrival       // in hand of its connection
 	turn         *limit.Share   // of the bulk, as long as the store has the request; nil: none
 	releases     []func()
@@ -92,10 +93,7 @@ func (c *call) log(logger *slog.Logger, err *statusError) {
 	if err != nil {
 		code = err.status.Code()
 	}
-	level := logLevel(code)
-	if err != nil && quiet(backend.ReasonOf(err)) {
-		level = slog.LevelDebug
-	}
+	level := logLevel(code, err)
 	if !logger.Enabled(c, level) {
 		return
 	}
@@ -123,20 +121,18 @@ func (c *call) log(logger *slog.Logger, err *statusError) {
 	logger.LogAttrs(c, level, "call", attrs...)
 }
 
-// quiet reports whether failures come by the thousand, and are said once for all elsewhere: those of every open reader, and
-// those of limits.
-func quiet(reason backend.Reason) bool {
-	return reason == reasonDraining || reason == reasonConnectionAge || limit.Refused(reason)
-}
-
-// logLevel keeps what callers cause and expect, such as conflicts, out of an ordinary log.
-func logLevel(code codes.Code) slog.Level {
+// logLevel keeps out of an ordinary log what callers cause and expect, such as conflicts and requests that are too large, and
+// what comes by the thousand and is said once for all elsewhere: the end of every open reader, and what limits refuse.
+func logLevel(code codes.Code, err error) slog.Level {
 	switch code {
+	case codes.OK:
+		return slog.LevelDebug
 	case codes.Internal, codes.Unknown, codes.DataLoss:
 		return slog.LevelError
-	case codes.Unavailable, codes.ResourceExhausted:
-		return slog.LevelWarn
-	default:
-		return slog.LevelDebug
 	}
+	switch backend.ReasonOf(err) {
+	case backend.ErrUnavailable, backend.ErrBroken, backend.ErrMemoryLimit:
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,10 +11,36 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
+	"github.com/a2a-taskstore/taskstore/backend"
 	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
 	"github.com/a2a-taskstore/taskstore/server/auth"
 )
+
+// TestLevels: what the server or its store is to blame for is in an ordinary log, and what callers are is not.
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	for want, errs := range map[slog.Level][]error{
+		slog.LevelError: {errors.New("a bug")},
+		slog.LevelWarn:  {backend.ErrUnavailable, backend.ErrBroken, backend.ErrMemoryLimit},
+		slog.LevelDebug: {
+			backend.ErrTaskNotFound, backend.ErrTaskTooLarge, reasonMessageTooLarge, reasonEventTooLarge, errDraining(-1), errBytes(),
+			status.Error(codes.ResourceExhausted, "gRPC's own, of what is far too large"),
+			status.Error(codes.Unavailable, "gRPC's own, of a caller that has left"),
+		},
+	} {
+		for _, err := range errs {
+			st := toStatus(err)
+			if got := logLevel(st.status.Code(), st); got != want {
+				t.Errorf("%v: %v, want %v", err, got, want)
+			}
+		}
+	}
+	if got := logLevel(codes.OK, nil); got != slog.LevelDebug {
+		t.Errorf("no error: %v", got)
+	}
+}
 
 // What an operator finds a call by, and what its caller was told.
 func TestEveryCallHasALine(t *testing.T) {

@@ -72,6 +72,9 @@ func (a *admission) waste(c *call) {
 	}
 	if conn := c.connection(); conn != nil && conn.Waste() {
 		a.seen.ConnectionsCut.Inc()
-		a.log.Warn("closing a connection, most of its calls are given up or broken as they begin", "peer", conn.String())
+		if total, due := a.cut.count(); due {
+			a.log.Warn("closing a connection, most of its calls are given up or broken as they begin",
+				"peer", conn.String(), "closed_since_start", total)
+		}
 	}
 }

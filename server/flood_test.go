@@ -60,7 +60,8 @@ func TestCallsOfAConnectionAreBounded(t *testing.T) {
 func TestConnectionsThatWasteCallsAreCut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := start(t, newStore(t), Config{})
+		var log logBuffer
+		f := start(t, newStore(t), Config{Logger: log.logger()})
 		f.mustSave(t, whole(working("t")))
 		// waste gives up calls, with some good ones between them, and returns whether the connection lived.
 		waste := func(conn *grpc.ClientConn, calls, good int) bool {
@@ -82,6 +83,12 @@ func TestConnectionsThatWasteCallsAreCut(t *testing.T) {
 		if waste(f.connect(t), 1000, 0) {
 			t.Error("a connection that only wastes calls lives on")
 		}
+		if waste(f.connect(t), 1000, 0) {
+			t.Error("a second one lives on")
+		}
+		if lines := log.lines("closing a connection"); len(lines) != 1 {
+			t.Errorf("two that are cut at once are %d lines in the log", len(lines))
+		}
 		if !waste(f.connect(t), 1000, 2) {
 			t.Error("a connection that wastes some calls was cut")
 		}
@@ -90,6 +97,32 @@ func TestConnectionsThatWasteCallsAreCut(t *testing.T) {
 		}
 		if err := f.conn.Invoke(t.Context(), pb.TaskStoreService_Get_FullMethodName, &pb.GetRequest{TaskId: "t"}, &pb.GetResponse{}); err != nil {
 			t.Errorf("on another connection: %v", err)
+		}
+	})
+}
+
+// TestCallersMayLeaveInTheMidstOfCalls: what ends with its connection is not wasted.
+func TestCallersMayLeaveInTheMidstOfCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log logBuffer
+		f := start(t, newStore(t), Config{Logger: log.logger()})
+		conn := f.connect(t)
+		for range 500 {
+			if _, err := headersAlone(t.Context(), conn); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if err := conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := len(log.lines("/Get code=Canceled")); n != 500 {
+			t.Errorf("%d of 500 calls have ended", n)
+		}
+		if lines := log.lines("level=WARN"); len(lines) > 0 {
+			t.Errorf("logged %q", lines)
 		}
 	})
 }

@@ -10,8 +10,8 @@ type Limits struct {
 	Calls int
 	// CallBytes bounds the bytes of large requests that run and of large responses that their callers have not taken. 0: 256 MiB.
 	CallBytes int64
-	// Streams bounds what is open for long on all connections: streams, those of health and reflection included, and Gets that
-	// wait. 0: 32,768.
+	// Streams bounds what is open for long on all connections: streams, those of reflection included and those of health, which
+	// have bounds of their own, not, and Gets that wait. 0: 32,768.
 	Streams int
 	// ConnectionStreams bounds the same on one connection, and must leave room for calls below Config.MaxConcurrentStreams.
 	// 0: 12,288.

@@ -133,15 +133,10 @@ func TestWaitingGetsAreStreams(t *testing.T) {
 func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := start(t, newStore(t), Config{Limits: Limits{ConnectionStreams: 3, Streams: 3}})
+		f := start(t, newStore(t), Config{Limits: Limits{ConnectionStreams: 3, Streams: 4}})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		health := healthpb.NewHealthClient(f.conn)
-		watch, err := health.Watch(ctx, &healthpb.HealthCheckRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := watch.Recv(); err != nil {
+		if _, err := f.open(ctx, reading(forever)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := reflectionpb.NewServerReflectionClient(f.conn).ServerReflectionInfo(ctx); err != nil {
@@ -151,12 +146,7 @@ func TestStreamsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		_, err = f.open(ctx, reading(forever))
-		wantLimit(t, err, limit.ErrStreams, limit.OfConnection, true)
-		watch, err = health.Watch(ctx, &healthpb.HealthCheckRequest{})
-		if err == nil {
-			_, err = watch.Recv()
-		}
+		_, err := f.open(ctx, reading(forever))
 		wantLimit(t, err, limit.ErrStreams, limit.OfConnection, true)
 		f.mustSave(t, whole(working("t"))) // unary calls get through beside them
 
@@ -179,22 +169,40 @@ func TestStreamsAreBounded(t *testing.T) {
 func TestWatchesOfHealthAreCountedApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := start(t, newStore(t), Config{Limits: Limits{Streams: 1}})
-		watch := func() error {
-			stream, err := healthpb.NewHealthClient(f.conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+		f := start(t, newStore(t), Config{Limits: Limits{Streams: 1, ConnectionStreams: 1}})
+		watch := func(ctx context.Context, conn *grpc.ClientConn) error {
+			stream, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{})
 			if err == nil {
 				_, err = stream.Recv()
 			}
 			return err
 		}
-		for range maxWatches {
-			if err := watch(); err != nil {
-				t.Fatal(err)
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range maxWatches / connectionWatches {
+			conn := f.conn
+			if i > 0 {
+				conn = f.connect(t)
+			}
+			for range connectionWatches {
+				if err := watch(ctx, conn); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if i == 0 {
+				wantLimit(t, watch(ctx, conn), limit.ErrStreams, limit.OfConnection, true)
 			}
 		}
-		wantLimit(t, watch(), limit.ErrStreams, limit.OfServer, true)
+		wantLimit(t, watch(ctx, f.connect(t)), limit.ErrStreams, limit.OfServer, true)
+		if _, err := healthpb.NewHealthClient(f.conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+			t.Errorf("a check beside the watches: %v", err)
+		}
 		if _, err := f.open(t.Context(), reading(forever)); err != nil {
 			t.Errorf("a reader beside the watches: %v", err)
+		}
+		cancel()
+		synctest.Wait()
+		if err := watch(t.Context(), f.conn); err != nil {
+			t.Errorf("once they have ended: %v", err)
 		}
 	})
 }

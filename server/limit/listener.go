@@ -69,8 +69,8 @@ type Conn struct {
 	net.Addr
 	// Began is when it was accepted.
 	Began time.Time
-	// Streams are those that are open on it.
-	Streams atomic.Int64
+	// Streams are those that are open on it, without Watches: those of health.
+	Streams, Watches atomic.Int64
 	// Calls are the unary calls that are in hand of it, from their headers on, without Gets that wait.
 	Calls Calls
 
@@ -95,8 +95,15 @@ func (c *Conn) Begin() { c.begun.Add(1) }
 const wasteFrom = 128
 
 // Waste counts a call that was begun for nothing, and cuts the connection once there are many and most are like that: what it
-// has sent already is not worked off then. It reports whether it has.
+// has sent already is not worked off then. It reports whether it has. What ends with the connection is not counted: callers
+// leave in the midst of calls.
 func (c *Conn) Waste() (cut bool) {
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return false
+	}
 	n := c.wasted.Add(1)
 	if n < wasteFrom || 2*n < c.begun.Load() || !c.cut.CompareAndSwap(false, true) {
 		return false
