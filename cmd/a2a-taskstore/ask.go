@@ -175,7 +175,15 @@ func (c *eventsCmd) Run(e *env) error {
 		req.Until = taskstorev1.ReadUntil_READ_UNTIL_TERMINAL
 	}
 	out := c.rows(e.stdout, "SEQ", "VERSION", "TIME", "EVENT", "DETAIL")
-	for event, err := range conn.Follow(e.ctx, req) {
+	said := false
+	outage := client.OnBreak(func(err error) {
+		if !said { // an outage breaks many attempts
+			fmt.Fprintf(e.stderr, "a2a-taskstore: the stream broke and is opened again until it holds: %s\n", oneLine(err))
+		}
+		said = true
+	})
+	for event, err := range conn.Follow(e.ctx, req, outage) {
+		said = false
 		if err != nil {
 			if c.Follow && e.ctx.Err() != nil {
 				return out.flush() // interrupted: how a person ends it

@@ -14,11 +14,19 @@ type logFlags struct {
 }
 
 func (f *logFlags) logger(w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: slog.Level(f.LogLevel)}
+	opts := &slog.HandlerOptions{Level: slog.Level(f.LogLevel), ReplaceAttr: withUnit}
 	if f.LogFormat == "text" || f.LogFormat == "auto" && isTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, opts))
 	}
 	return slog.New(slog.NewJSONHandler(w, opts))
+}
+
+// withUnit makes a duration text, such as 1.5ms. In JSON it would be a bare number.
+func withUnit(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // logLevel is a level on the command line.

@@ -55,7 +55,7 @@ func TestWrongConfigurationIsOneLineAndExitCode2(t *testing.T) {
 		{"get", "--tls-cert", "c", "id"},
 		{"serve", "--backend", "nonsense"},
 		{"serve", "--backend", "postgres"},
-		{"serve", "--backend", "postgres", "--postgres-dsn", "host=x", "--postgres-max-conns", "0"},
+		{"serve", "--admin-listen=", "--backend", "postgres", "--postgres-dsn", "host=x", "--postgres-max-conns", "0"},
 		{"serve", "--admin-listen=", "--listen", "127.0.0.1:0", "--backend", "postgres", "--postgres-dsn", "::nonsense:secret"},
 		{"serve", "--admin-listen=", "--listen", "127.0.0.1:0", "--backend", "postgres", "--postgres-dsn", "host=x", "--postgres-max-conns", "1"},
 		{"serve", "--admin-listen=", "--listen", "127.0.0.1:0", "--data-dir", ""},
