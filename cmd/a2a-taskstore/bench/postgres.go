@@ -52,7 +52,7 @@ type bareSQL struct {
 }
 
 // mostConnections is how many connections a connection per caller comes to: servers allow 100 by default.
-const mostConnections = 90
+const mostConnections = 80
 
 // openBarePerCaller makes each statement a transaction of its own, on as many connections as there are callers.
 func openBarePerCaller(ctx context.Context, p *place) (bare, error) {
