@@ -129,18 +129,7 @@ func TestHeldRowDelaysNobodyElse(t *testing.T) {
 	if _, err := s.Save(t.Context(), save(t, "held", working, anyState)); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	held, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := held.Exec(t.Context(), "SELECT FROM a2a_taskstore.tasks FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	held := hold(t, dsn)
 	waiting := make(chan error, 1)
 	go func() {
 		_, err := s.Save(t.Context(), save(t, "held", working, anyState))
@@ -174,18 +163,7 @@ func TestLeavingCallersLeaveNoSessions(t *testing.T) {
 	if _, err := s.Save(t.Context(), save(t, "held", working, anyState)); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	held, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := held.Exec(t.Context(), "SELECT FROM a2a_taskstore.tasks FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	held := hold(t, dsn)
 	for range 10 {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		_, err := s.Save(ctx, save(t, "held", working, anyState))
@@ -205,4 +183,22 @@ func TestLeavingCallersLeaveNoSessions(t *testing.T) {
 	if _, err := s.Save(t.Context(), save(t, "held", working, anyState)); err != nil {
 		t.Error(err)
 	}
+}
+
+// hold returns a transaction that holds the rows of all tasks.
+func hold(t *testing.T, dsn string) pgx.Tx {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	held, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.Exec(t.Context(), "SELECT FROM a2a_taskstore.tasks FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	return held
 }

@@ -213,18 +213,7 @@ func TestCommitOrder(t *testing.T) {
 	if _, err := s.Save(t.Context(), save(t, "id", pb.TaskState_TASK_STATE_WORKING, anyState)); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	held, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := held.Exec(t.Context(), "SELECT FROM a2a_taskstore.tasks FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	held := hold(t, dsn)
 
 	const writers = 8
 	var wg sync.WaitGroup

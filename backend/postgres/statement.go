@@ -35,7 +35,8 @@ func (s *statement) with(name string, cols []column, text func(source string) st
 	}
 }
 
-// known holds the texts of the statements so far, by what they follow from.
+// known holds the texts of the statements so far, by what they follow from. It needs no bound: what a write may consist of is
+// finite, and few of its combinations occur.
 var known = struct {
 	sync.RWMutex
 	texts map[string]string

@@ -91,8 +91,8 @@ func WithWriteTimeout(d time.Duration) Option {
 // [Store.Update] can send what changed instead of the whole task: how many tasks, and about how much of the heap, in bytes.
 // The tasks that were not used for the longest time are forgotten first, and one that alone exceeds the bytes at once. What
 // a call works on does not count while it runs. Texts count by their length; the new pieces of the 64 tasks that got some last
-// are the caller's own strings, and what they may be small parts of does not count. The defaults are [DefaultMemoryTasks] and [DefaultMemoryBytes]; 0 for
-// either of them remembers nothing.
+// are the caller's own strings, and what they may be small parts of does not count. The defaults are [DefaultMemoryTasks] and
+// [DefaultMemoryBytes]; 0 for either of them remembers nothing.
 func WithMemory(tasks int, bytes int64) Option {
 	return func(o *options) { o.memoryTasks, o.memoryBytes = tasks, bytes }
 }

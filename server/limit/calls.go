@@ -94,10 +94,3 @@ func (s *Calls) Give(c *Call) {
 	}
 	s.mu.Unlock()
 }
-
-// Len is how many are in hand.
-func (s *Calls) Len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.n
-}
