@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 )
@@ -50,7 +51,12 @@ type topic struct {
 	known bool
 	// waking is set while a goroutine wakes the many waiters; again, if it has to begin once more.
 	waking, again bool
+	// changes counts the wake-ups. page is what was last read to be shared; held weakly, since a log at rest needs no memory.
+	changes uint64
+	page    weak.Pointer[sharedPage]
 }
+
+func (t *topic) share(page *sharedPage) { t.page = weak.Make(page) }
 
 // NewHub returns a Hub that hears the store's hints until Close. failed is told when polling begins to fail.
 func NewHub(store backend.Store, failed func(error)) *Hub {
@@ -120,6 +126,7 @@ func (h *Hub) wake(key backend.Key) {
 
 // wake wakes the waiters, a few at once, many one burst after the other. The caller holds p.mu.
 func (p *part) wake(t *topic) {
+	t.changes++
 	switch {
 	case len(t.subs) <= burst:
 		for sub := range t.subs {

@@ -2,8 +2,8 @@
 // the only place where replay becomes live.
 //
 // A reader is a position. It reads a page behind it from the store, hands the page on, and when there is nothing more waits
-// for the Hub to wake it. Nothing is queued for a reader, so that one which does not keep up costs one page of memory and
-// delays nobody, and it holds no resource of the store between pages. Every event comes exactly once and in order, because
+// for the Hub to wake it. Readers that are woken at one position read one page. Nothing is queued for a reader, so that one
+// which does not keep up costs one page of memory and delays nobody, and it holds no resource of the store between pages. Every event comes exactly once and in order, because
 // each page starts behind the last seq of the page before, and one log is never taken for another of the same id.
 package follow
 
@@ -66,7 +66,7 @@ type Sink interface {
 	Rest()
 	// Opened comes first. Where the read waits for an id that does not exist yet, the log is empty and begins at 1.
 	Opened(log backend.LogInfo, task *backend.Stored) error
-	// Events come in order, at least one at a time. The slice belongs to the Sink.
+	// Events come in order, at least one at a time. Other Sinks may have the same slice.
 	Events(events []backend.Event) error
 }
 
@@ -88,9 +88,9 @@ func (r *Reader) Read(ctx context.Context, req *Request, sink Sink) (Reason, int
 	run := &run{Reader: r, req: req, sink: sink, start: req.Start}
 	if req.Until != Head {
 		// Before the first read, so that no change falls between a read and the wait behind it.
-		sub := r.Hub.Subscribe(req.Key)
-		defer sub.Close()
-		run.wake = sub.C
+		run.sub = r.Hub.Subscribe(req.Key)
+		defer run.sub.Close()
+		run.wake = run.sub.C
 	}
 	reason, err := run.read(ctx)
 	return reason, run.at, err
@@ -101,6 +101,7 @@ type run struct {
 	*Reader
 	req  *Request
 	sink Sink
+	sub  *Subscription // nil until Head, which waits for nothing
 	wake <-chan struct{}
 
 	// start is where the next page starts. at is the position: everything up to it has been handed on, or was not wanted.
@@ -172,7 +173,7 @@ func (r *run) page(ctx context.Context) (backend.LogPage, error) {
 	if !r.opened && r.req.Task {
 		req.Task = &backend.All
 	}
-	page, err := r.Store.ReadLog(ctx, req)
+	page, err := r.readLog(ctx, req)
 	if errors.Is(err, backend.ErrLogRange) && r.incarnation != 0 && r.replaced(ctx) {
 		return page, errDeleted()
 	}
@@ -185,6 +186,14 @@ func (r *run) page(ctx context.Context) (backend.LogPage, error) {
 		return page, errDeleted()
 	}
 	return page, nil
+}
+
+// readLog reads for this reader alone until it follows a log: what it finds first must be no older than its call.
+func (r *run) readLog(ctx context.Context, req *backend.ReadLogRequest) (backend.LogPage, error) {
+	if r.sub == nil || r.incarnation == 0 {
+		return r.Store.ReadLog(ctx, req)
+	}
+	return r.sub.read(ctx, req, r.incarnation)
 }
 
 // replaced reports whether the log under the key is no longer the one that is being read. A log that does not reach back to
@@ -209,16 +218,7 @@ func (r *run) take(page backend.LogPage) (Reason, error) {
 	if r.at >= end {
 		return reason, nil
 	}
-	wanted, at := page.Events[:0], r.at
-	for _, e := range page.Events {
-		if e.Seq > end || r.full(len(wanted)) {
-			break
-		}
-		at = e.Seq
-		if r.req.ExcludeOrigin == "" || e.Origin != r.req.ExcludeOrigin {
-			wanted = append(wanted, e)
-		}
-	}
+	wanted, at := r.wanted(page.Events, end)
 	if len(wanted) > 0 {
 		if err := r.sink.Events(wanted); err != nil {
 			return 0, err
@@ -236,6 +236,29 @@ func (r *run) take(page backend.LogPage) (Reason, error) {
 	default:
 		return 0, nil
 	}
+}
+
+// wanted returns which of the events behind the position and up to end the request wants, as far as its limit goes, and the
+// position that this leads to.
+func (r *run) wanted(events []backend.Event, end int64) (wanted []backend.Event, at int64) {
+	at = r.at
+	if r.req.ExcludeOrigin != "" {
+		wanted = make([]backend.Event, 0, len(events))
+	}
+	for i := range events {
+		e := &events[i]
+		if e.Seq > end || r.full(len(wanted)) {
+			break
+		}
+		at = e.Seq
+		switch {
+		case r.req.ExcludeOrigin == "":
+			wanted = events[:i+1]
+		case r.req.ExcludeOrigin != e.Origin:
+			wanted = append(wanted, *e)
+		}
+	}
+	return wanted, at
 }
 
 // open hands the description of the log on, once.

@@ -23,8 +23,9 @@ var key = backend.Key{TaskID: "t"}
 type testStore struct {
 	*memory.Store
 	reads, headCalls, headKeys atomic.Int64
-	// afterRead, unless nil, runs between a read and its return.
-	afterRead func()
+	// beforeRead, unless nil, runs before a read, which fails with its error; afterRead between a read and its return.
+	beforeRead func(context.Context) error
+	afterRead  func()
 	// deaf makes Watch hear nothing; poll is the PollInterval.
 	deaf bool
 	poll time.Duration
@@ -43,6 +44,11 @@ func newStore(t *testing.T) *testStore {
 
 func (s *testStore) ReadLog(ctx context.Context, req *backend.ReadLogRequest) (backend.LogPage, error) {
 	s.reads.Add(1)
+	if s.beforeRead != nil {
+		if err := s.beforeRead(ctx); err != nil {
+			return backend.LogPage{}, err
+		}
+	}
 	page, err := s.Store.ReadLog(ctx, req)
 	if s.afterRead != nil {
 		s.afterRead()
