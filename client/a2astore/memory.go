@@ -70,14 +70,6 @@ func (m *memory) take(key memoryKey, version int64) *memo {
 // forget removes what is remembered of a task.
 func (m *memory) forget(key memoryKey) { m.take(key, 0) }
 
-// has reports whether it remembers the version of a task, or a later one.
-func (m *memory) has(key memoryKey, version int64) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, ok := m.tasks[key]
-	return ok && e.Value.(*memo).version >= version
-}
-
 // put remembers a task, which is the memory's from then on, unless a later version of it is remembered, or it alone would
 // be too large. Tasks that were not used for the longest time make room. nil is nothing.
 func (m *memory) put(task *memo) {

@@ -108,8 +108,9 @@ func (s *Store) Get(ctx context.Context, taskID a2a.TaskID) (*taskstore.StoredTa
 		return nil, err
 	}
 	stored := &taskstore.StoredTask{Task: decodeTask(resp.GetTask()), Version: version, User: resp.GetOwner()}
-	if key := keyOf(scope, taskID); s.memory.keeps() && !s.memory.has(key, resp.GetVersion()) {
-		s.memory.put(read(key, resp.GetTask(), resp.GetVersion()))
+	if s.memory.keeps() {
+		// Also if the version is remembered: a service that was restored from a backup gives it out again, for another task.
+		s.memory.put(read(keyOf(scope, taskID), resp.GetTask(), resp.GetVersion()))
 	}
 	return stored, nil
 }
