@@ -136,3 +136,46 @@ func BenchmarkUpdate(b *testing.B) {
 		b.Run(bc.name+"/inmemory", run(func() (taskstore.Store, *void) { return taskstore.NewInMemory(nil), &void{} }))
 	}
 }
+
+// BenchmarkStream is what an update costs in this process while an agent streams 500 chunks into one artifact of a task that it
+// holds: its parts are the same ones again in the next update.
+func BenchmarkStream(b *testing.B) {
+	const chunks = 500
+	for _, bc := range []struct {
+		name string
+		size int
+	}{{"100B", 100}, {"1KB", 1000}} {
+		b.Run(bc.name, func(b *testing.B) {
+			b.ReportAllocs()
+			ctx := as(b.Context(), "alice")
+			s := newStore(&void{})
+			text := strings.Repeat("x", bc.size)
+			var task *a2a.Task
+			var version taskstore.TaskVersion
+			for n := 0; b.Loop(); n++ {
+				var err error
+				if n%chunks == 0 {
+					task = &a2a.Task{ID: "t", ContextID: "c", Status: a2a.TaskStatus{State: a2a.TaskStateWorking},
+						Artifacts: []*a2a.Artifact{{ID: "a"}}}
+					if version, err = s.Create(ctx, task); err != nil {
+						b.Fatal(err)
+					}
+				}
+				parts := a2a.ContentParts{a2a.NewTextPart(text)}
+				artifact := *task.Artifacts[0]
+				artifact.Parts = append(artifact.Parts, parts...)
+				next := *task
+				next.Artifacts = []*a2a.Artifact{&artifact}
+				task = &next
+				if version, err = s.Update(ctx, &taskstore.UpdateRequest{
+					Task: task, PrevVersion: version,
+					Event: &a2a.TaskArtifactUpdateEvent{
+						TaskID: "t", ContextID: "c", Append: true, Artifact: &a2a.Artifact{ID: "a", Parts: parts},
+					},
+				}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
