@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"io"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -12,6 +13,85 @@ import (
 
 // cutsPerStore bounds the cuts of one store: then a fresh one comes, so that the clones stay small.
 const cutsPerStore = 25
+
+// crashFS is a file system in memory of which a power cut leaves what was synced, and some of what was not.
+//
+// The MemFS takes its lock once more within the calls below: a cut that waits in between would wait forever, and they for it.
+type crashFS struct {
+	*vfs.MemFS
+	cuts sync.RWMutex
+}
+
+func newCrashFS() *crashFS { return &crashFS{MemFS: vfs.NewCrashableMem()} }
+
+// cut returns what the disk has if the power fails now, with up to so many percent of what was not synced.
+func (fs *crashFS) cut(unsynced int, r *rand.Rand) *crashFS {
+	fs.cuts.Lock()
+	defer fs.cuts.Unlock()
+	return &crashFS{MemFS: fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: r})}
+}
+
+func (fs *crashFS) Link(oldname, newname string) error {
+	fs.cuts.RLock()
+	defer fs.cuts.RUnlock()
+	return fs.MemFS.Link(oldname, newname)
+}
+
+func (fs *crashFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	fs.cuts.RLock()
+	defer fs.cuts.RUnlock()
+	return fs.MemFS.ReuseForWrite(oldname, newname, category)
+}
+
+func (fs *crashFS) Lock(fullname string) (io.Closer, error) {
+	fs.cuts.RLock()
+	defer fs.cuts.RUnlock()
+	return fs.MemFS.Lock(fullname)
+}
+
+// A cut waits for no call that waits for it.
+func TestPowerCutsBesideCalls(t *testing.T) {
+	t.Parallel()
+	fs := newCrashFS()
+	file, err := fs.Create("a", vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = file.Close()
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		r := rand.New(rand.NewPCG(0, 4))
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				fs.cut(r.IntN(101), r)
+			}
+		}
+	})
+	for range 10_000 {
+		file, err := fs.ReuseForWrite("a", "b", vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = file.Close()
+		if err := fs.Link("b", "a"); err != nil {
+			t.Fatal(err)
+		}
+		if err := fs.Remove("b"); err != nil {
+			t.Fatal(err)
+		}
+		lock, err := fs.Lock("lock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = lock.Close()
+	}
+	close(done)
+	wg.Wait()
+}
 
 // Cuts the power under concurrent writers and readers, over and over. What was acknowledged, or shown to a reader, before
 // the cut is there when the store opens again; what was in flight is there whole or not at all; and everything fits
@@ -27,7 +107,7 @@ func TestPowerLoss(t *testing.T) {
 }
 
 func cutPower(t *testing.T, seed uint64) {
-	mem := vfs.NewCrashableMem()
+	mem := newCrashFS()
 	r := rand.New(rand.NewPCG(seed, 1))
 	// Syncs take a moment, as on a disk: that is when what is applied is not durable.
 	slow := errorfs.Wrap(mem, errorfs.RandomLatency(syncs{}, 300*time.Microsecond, int64(seed), 0))
@@ -40,7 +120,7 @@ func cutPower(t *testing.T, seed uint64) {
 	for range cutsPerStore {
 		hs[r.IntN(len(hs))].await(3 + r.IntN(30))
 		before := allBounds(hs)
-		clone := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: r.IntN(101), RNG: r})
+		clone := mem.cut(r.IntN(101), r)
 		after, err := Open(Config{Dir: "db", FS: clone, MemTableBytes: 64 << 10})
 		if err != nil {
 			t.Errorf("seed %d: open after the cut: %v", seed, err)
@@ -73,27 +153,27 @@ func (syncs) Evaluate(op errorfs.Op) bool {
 func TestPowerLossWhileOpening(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
-		mem := vfs.NewCrashableMem()
+		mem := newCrashFS()
 		r := rand.New(rand.NewPCG(seed, 2))
 		s := open(t, Config{Dir: "db", FS: mem, MemTableBytes: 64 << 10})
 		hs := newHistories(4)
 		l := startLoad(t.Context(), s, seed, hs, 0)
 		hs[0].await(50)
 		before := allBounds(hs)
-		clone := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: r})
+		clone := mem.cut(50, r)
 		for _, err := range l.end() {
 			t.Errorf("a call failed: %v", err)
 		}
 
 		var mu sync.Mutex // for second and at
-		var second *vfs.MemFS
+		var second *crashFS
 		at := r.IntN(40)
 		cutting := errorfs.Wrap(clone, errorfs.InjectorFunc(func(op errorfs.Op) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && second == nil {
 				if at--; at < 0 {
-					second = clone.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: r})
+					second = clone.cut(50, r)
 				}
 			}
 			return nil
@@ -106,7 +186,7 @@ func TestPowerLossWhileOpening(t *testing.T) {
 			t.Errorf("close: %v", err)
 		}
 		if second == nil { // fewer changes than that: the cut comes after them
-			second = clone.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: r})
+			second = clone.cut(50, r)
 		}
 		checkAll(t, open(t, Config{Dir: "db", FS: second}), hs, before)
 	}

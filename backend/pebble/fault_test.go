@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/a2a-taskstore/taskstore/backend"
@@ -109,7 +108,7 @@ func failAndReopen(t *testing.T, seed uint64, r *rand.Rand, d *disk) bool {
 		t.Errorf("%s, seed %d: %s", d.name, seed, fmt.Sprintf(format, args...))
 		return false
 	}
-	mem := vfs.NewCrashableMem()
+	mem := newCrashFS()
 	log := &lines{}
 	config := Config{
 		Dir: "db", FS: errorfs.Wrap(mem, d), MemTableBytes: 64 << 10, Logger: slog.New(slog.NewTextHandler(log, nil)),
@@ -146,7 +145,7 @@ func failAndReopen(t *testing.T, seed uint64, r *rand.Rand, d *disk) bool {
 
 	fs := mem
 	if r.IntN(2) == 0 { // the machine goes down with it
-		fs = mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: r.IntN(101), RNG: r})
+		fs = mem.cut(r.IntN(101), r)
 	}
 	s, err = Open(Config{Dir: "db", FS: fs, MemTableBytes: 64 << 10})
 	if err != nil {
