@@ -1,9 +1,13 @@
 package server
 
 import (
+	"context"
 	"io"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -252,4 +256,68 @@ func testLargeEvents(t *testing.T, open opener) {
 	if !slices.Equal(r.seqs(), []int64{1, 2, 3, 4, 5, 6}) {
 		t.Errorf("events %v in %d frames", r.seqs(), frames)
 	}
+}
+
+// hangingStore has one read of all, once it is armed, that does not come back: a connection to a database that is dead without
+// a word.
+type hangingStore struct {
+	backend.Store
+	armed atomic.Bool
+}
+
+func (s *hangingStore) ReadLog(ctx context.Context, req *backend.ReadLogRequest) (backend.LogPage, error) {
+	if s.armed.CompareAndSwap(true, false) {
+		<-ctx.Done()
+		return backend.LogPage{}, ctx.Err()
+	}
+	return s.Store.ReadLog(ctx, req)
+}
+
+// One read that hangs keeps neither the other readers of its log waiting for long, nor those of other logs.
+func TestOneReadHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &hangingStore{Store: newStore(t)}
+		f := start(t, store, Config{})
+		f.mustAppend(t, "t", "1")
+		f.mustAppend(t, "other", "1")
+		ctx, cancel := context.WithCancel(t.Context())
+		const readers = concurrentReads + 24
+		var got [readers]atomic.Int64
+		for i := range got {
+			r, err := f.open(ctx, reading(forever))
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				for r.next() == nil {
+					got[i].Store(int64(len(r.events)))
+				}
+			}()
+		}
+		synctest.Wait()
+		f.mustAppend(t, "t", "2")
+		time.Sleep(time.Second)
+		store.armed.Store(true)
+		f.mustAppend(t, "t", "3")
+		time.Sleep(100 * time.Millisecond)
+		other := reading(head)
+		other.TaskId = "other"
+		began := time.Now()
+		if r, err := f.readAll(t.Context(), other); err != nil || len(r.events) != 1 || time.Since(began) > 100*time.Millisecond {
+			t.Errorf("a reader of another log had %d events after %v: %v", len(r.events), time.Since(began), err)
+		}
+		time.Sleep(2 * time.Second)
+		have := 0
+		for i := range got {
+			if got[i].Load() == 3 {
+				have++
+			}
+		}
+		if have != readers-1 {
+			t.Errorf("%d of %d readers have the event", have, readers)
+		}
+		cancel()
+		synctest.Wait()
+	})
 }

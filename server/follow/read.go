@@ -3,8 +3,9 @@
 //
 // A reader is a position. It reads a page behind it from the store, hands the page on, and when there is nothing more waits
 // for the Hub to wake it. Readers that are woken at one position read one page. Nothing is queued for a reader, so that one
-// which does not keep up costs one page of memory and delays nobody, and it holds no resource of the store between pages. Every event comes exactly once and in order, because
-// each page starts behind the last seq of the page before, and one log is never taken for another of the same id.
+// which does not keep up costs one page of memory and delays nobody, and it holds no resource of the store between pages.
+// Every event comes exactly once and in order, because each page starts behind the last seq of the page before, and one log is
+// never taken for another of the same id.
 package follow
 
 import (
@@ -62,7 +63,8 @@ var ErrAgain = errors.New("no room now")
 type Sink interface {
 	// Ready is called before anything is read. It may wait until there is room.
 	Ready(ctx context.Context) error
-	// Rest is called when what was read has been handed on, or could not be read.
+	// Rest is called when what was read has been handed on, or could not be read, and while another reads it: then Ready comes
+	// again before it is handed on. It may be called more than once.
 	Rest()
 	// Opened comes first. Where the read waits for an id that does not exist yet, the log is empty and begins at 1.
 	Opened(log backend.LogInfo, task *backend.Stored) error
@@ -107,9 +109,9 @@ type run struct {
 	// start is where the next page starts. at is the position: everything up to it has been handed on, or was not wanted.
 	start backend.Start
 	at    int64
-	// incarnation is that of the log that is being read; 0 while there is none.
-	incarnation int64
-	opened      bool
+	// seen is what the latest page said of the log that is being read; zero while there is none.
+	seen   backend.LogInfo
+	opened bool
 	// bound is where a read until Head ends.
 	bound int64
 	sent  int
@@ -130,7 +132,7 @@ func (r *run) read(ctx context.Context) (Reason, error) {
 			r.sink.Rest()
 			if errors.Is(err, ErrAgain) {
 				if !r.opened {
-					r.incarnation = 0 // where the read starts is what the description says that is handed on
+					r.seen = backend.LogInfo{} // where the read starts is what the description says that is handed on
 				}
 				continue
 			}
@@ -161,7 +163,7 @@ func (r *run) read(ctx context.Context) (Reason, error) {
 
 // mayWait reports whether a read that failed with err waits for the id to appear.
 func (r *run) mayWait(err error) bool {
-	return errors.Is(err, backend.ErrTaskNotFound) && r.incarnation == 0 && r.req.Until != Head &&
+	return errors.Is(err, backend.ErrTaskNotFound) && r.seen.Incarnation == 0 && r.req.Until != Head &&
 		(r.start.Kind == backend.FromNow || r.start.N == 0)
 }
 
@@ -174,33 +176,56 @@ func (r *run) page(ctx context.Context) (backend.LogPage, error) {
 		req.Task = &backend.All
 	}
 	page, err := r.readLog(ctx, req)
-	if errors.Is(err, backend.ErrLogRange) && r.incarnation != 0 && r.replaced(ctx) {
+	if errors.Is(err, backend.ErrLogRange) && r.seen.Incarnation != 0 && r.replaced(ctx) {
 		return page, errDeleted()
 	}
 	if err != nil {
 		return page, err
 	}
-	if r.incarnation == 0 {
-		r.incarnation, r.bound, r.at = page.Log.Incarnation, page.Log.LastSeq, page.From
-	} else if r.incarnation != page.Log.Incarnation {
+	if r.seen.Incarnation == 0 {
+		r.bound, r.at = page.Log.LastSeq, page.From
+	} else if r.seen.Incarnation != page.Log.Incarnation {
 		return page, errDeleted()
 	}
+	r.seen = page.Log
 	return page, nil
 }
 
-// readLog reads for this reader alone until it follows a log: what it finds first must be no older than its call.
+// readLog reads the page that req asks for, or takes it from one that another reader of the log has read. The first is never
+// another's: it must be no older than the call.
 func (r *run) readLog(ctx context.Context, req *backend.ReadLogRequest) (backend.LogPage, error) {
-	if r.sub == nil || r.incarnation == 0 {
+	if r.sub == nil || r.seen.Incarnation == 0 {
 		return r.Store.ReadLog(ctx, req)
 	}
-	return r.sub.read(ctx, req, r.incarnation)
+	page, mine := r.sub.share(req, &r.seen)
+	switch {
+	case page == nil:
+		return r.Store.ReadLog(ctx, req)
+	case mine:
+		defer close(page.done)
+		page.page, page.err = r.Store.ReadLog(ctx, req)
+		return page.page, page.err
+	case !page.read():
+		// Who waits for another must not hold what others need to read.
+		r.sink.Rest()
+		if err := page.await(ctx); err != nil {
+			return backend.LogPage{}, err
+		}
+		if err := r.sink.Ready(ctx); err != nil {
+			return backend.LogPage{}, err
+		}
+	}
+	if !page.covers(req.Start.N, &r.seen) {
+		return r.Store.ReadLog(ctx, req) // with an error of its own, if need be
+	}
+	return page.behind(req.Start.N), nil
 }
 
 // replaced reports whether the log under the key is no longer the one that is being read. A log that does not reach back to
 // the position may be a new one that began behind it.
 func (r *run) replaced(ctx context.Context) bool {
 	heads, err := r.Store.Heads(ctx, []backend.Key{r.req.Key})
-	return err == nil && heads[0].Incarnation != r.incarnation
+	return err == nil && heads[0].Incarnation != r.seen.Incarnation
 }
 
 // errDeleted is what an unknown id gives.

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 	"github.com/a2a-taskstore/taskstore/backend/document"
 	"github.com/a2a-taskstore/taskstore/backend/memory"
+	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
 )
 
 var key = backend.Key{TaskID: "t"}
@@ -88,6 +90,23 @@ func (s *testStore) append(t *testing.T, n int) {
 	}
 }
 
+// complete saves a task that is in a terminal state.
+func (s *testStore) complete(t *testing.T) {
+	t.Helper()
+	b, err := proto.Marshal(&pb.Task{Id: "t", ContextId: "c", Status: &pb.TaskStatus{State: pb.TaskState_TASK_STATE_COMPLETED}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, err := document.ParseTask(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := &backend.SaveRequest{Key: key, Task: task, Pre: backend.Precondition{Condition: backend.Any}}
+	if _, err := s.Save(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (s *testStore) reader(t *testing.T) *Reader {
 	hub := NewHub(s, func(err error) { t.Errorf("polling: %v", err) })
 	t.Cleanup(hub.Close)
@@ -124,7 +143,7 @@ func (s *sink) Events(events []backend.Event) error {
 }
 
 // follow reads in the background; the result comes when the read ends.
-func (r *Reader) follow(ctx context.Context, s *sink, until Until) func() (int64, error) {
+func (r *Reader) follow(ctx context.Context, s Sink, until Until) func() (int64, error) {
 	type end struct {
 		at  int64
 		err error

@@ -5,9 +5,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 )
+
+// shareFor is for how long a page is shared, from when its read begins. It bounds what a read that hangs costs those who wait
+// for it, and the age of what is read where a hint comes late.
+const shareFor = time.Second
 
 // sharedPage is what one of the readers of a log has read, for those that follow it beside that one: each of a thousand would
 // else ask the store for the same event.
@@ -19,6 +24,7 @@ type sharedPage struct {
 	owner   backend.Owner
 	log     int64 // the incarnation that is followed
 	after   int64
+	until   time.Time // when it is shared no longer
 
 	done chan struct{} // closed once it is read
 	page backend.LogPage
@@ -28,32 +34,11 @@ type sharedPage struct {
 // errUnread is the error of a page whose reader did not come back from the store.
 var errUnread = errors.New("the page was not read")
 
-// read reads the page that req asks for, or takes it from a page that is shared. The log is the incarnation that the
-// subscriber follows, and the request's start a position in it up to which everything has been read.
-func (s *Subscription) read(ctx context.Context, req *backend.ReadLogRequest, log int64) (backend.LogPage, error) {
-	shared, mine := s.share(req, log)
-	if shared == nil {
-		return s.hub.store.ReadLog(ctx, req)
-	}
-	if mine {
-		defer close(shared.done)
-		shared.page, shared.err = s.hub.store.ReadLog(ctx, req)
-		return shared.page, shared.err
-	}
-	select {
-	case <-shared.done:
-	case <-ctx.Done():
-		return backend.LogPage{}, context.Cause(ctx)
-	}
-	if !shared.covers(req.Start.N) {
-		return s.hub.store.ReadLog(ctx, req) // with an error of its own, if need be
-	}
-	return shared.behind(req.Start.N), nil
-}
-
 // share returns the page that has, or may have, what the request asks for; nil if it has to be read for this subscriber alone.
-// If it is mine, the caller reads it and closes done.
-func (s *Subscription) share(req *backend.ReadLogRequest, log int64) (page *sharedPage, mine bool) {
+// If it is mine, the caller reads it and closes done. Seen is what the caller knows of the log that it follows, and the
+// request's start a position in it up to which it has everything.
+func (s *Subscription) share(req *backend.ReadLogRequest, seen *backend.LogInfo) (page *sharedPage, mine bool) {
+	now := time.Now()
 	p := s.hub.part(s.key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,30 +47,56 @@ func (s *Subscription) share(req *backend.ReadLogRequest, log int64) (page *shar
 		return nil, false
 	}
 	after := req.Start.N
-	if page := t.page.Value(); page != nil && page.changes == t.changes && page.owner == req.Owner && page.log == log {
-		if after < page.after {
+	page = t.page.Value()
+	if page != nil && page.changes == t.changes && page.owner == req.Owner && page.log == seen.Incarnation {
+		read, current := page.read(), now.Before(page.until)
+		switch {
+		case after < page.after:
 			return nil, false // the others are ahead
-		}
-		select {
-		case <-page.done:
-			if page.covers(after) {
-				return page, false
-			}
-		default:
+		case current && (!read || page.covers(after, seen)):
 			return page, false
+		case !read, current && page.err != nil:
+			return nil, false // each finds out for itself
 		}
 	}
 	page = &sharedPage{
-		changes: t.changes, owner: req.Owner, log: log, after: after, done: make(chan struct{}), err: errUnread,
+		changes: t.changes, owner: req.Owner, log: seen.Incarnation, after: after, until: now.Add(shareFor),
+		done: make(chan struct{}), err: errUnread,
 	}
 	t.share(page)
 	return page, true
 }
 
-// covers reports whether the page, which is read, has what a read behind this position would have found, or the start of it.
-// Its end is as good as an empty page only where the log ended, too.
-func (p *sharedPage) covers(after int64) bool {
-	if p.err != nil || p.page.Log.Incarnation != p.log || after < p.after {
+// await returns when the page is read, or is not shared any more.
+func (p *sharedPage) await(ctx context.Context) error {
+	timer := time.NewTimer(time.Until(p.until))
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (p *sharedPage) read() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// covers reports whether the page is read and has what a read behind this position would have found, or the start of it, and is
+// not of an earlier instant than what has been seen. Its end is as good as an empty page only where the log ended, too.
+func (p *sharedPage) covers(after int64, seen *backend.LogInfo) bool {
+	if !p.read() || p.err != nil || after < p.after {
+		return false
+	}
+	if log := &p.page.Log; log.Incarnation != p.log || log.LastSeq < seen.LastSeq || log.Version < seen.Version {
 		return false
 	}
 	if n := len(p.page.Events); n > 0 {

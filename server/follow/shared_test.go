@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 )
@@ -149,70 +152,331 @@ func TestShare(t *testing.T) {
 		}
 		return p
 	}
-	alone, theirs, mine := "alone", "theirs", "mine"
+	const (
+		alone, theirs, mine = "alone", "theirs", "mine"
+		inFlight            = -1 // as the last seq of the page
+	)
+	failed := sharedPage{page: page(12, 11, 12), err: errUnread}
 	for name, test := range map[string]struct {
 		shared sharedPage // behind 10
-		unread bool
+		age    time.Duration
 		ask    backend.ReadLogRequest
+		seen   backend.LogInfo
 		after  int64
 		want   string
 		seqs   []int64
 	}{
-		"where it starts":       {sharedPage{page: page(12, 11, 12)}, false, backend.ReadLogRequest{}, 10, theirs, []int64{11, 12}},
-		"within":                {sharedPage{page: page(12, 11, 12)}, false, backend.ReadLogRequest{}, 11, theirs, []int64{12}},
-		"at its end":            {sharedPage{page: page(12, 11, 12)}, false, backend.ReadLogRequest{}, 12, theirs, nil},
-		"at its end, with more": {sharedPage{page: page(13, 11, 12)}, false, backend.ReadLogRequest{}, 12, mine, nil},
-		"behind its end":        {sharedPage{page: page(12, 11, 12)}, false, backend.ReadLogRequest{}, 13, mine, nil},
-		"before":                {sharedPage{page: page(12, 11, 12)}, false, backend.ReadLogRequest{}, 9, alone, nil},
-		"empty":                 {sharedPage{page: page(10)}, false, backend.ReadLogRequest{}, 10, theirs, nil},
-		"behind an empty one":   {sharedPage{page: page(10)}, false, backend.ReadLogRequest{}, 11, mine, nil},
-		"between gaps":          {sharedPage{page: page(20, 15, 20)}, false, backend.ReadLogRequest{}, 12, theirs, []int64{15, 20}},
-		"while it is read":      {sharedPage{}, true, backend.ReadLogRequest{}, 12, theirs, nil},
-		"failed":                {sharedPage{page: page(12, 11, 12), err: errUnread}, false, backend.ReadLogRequest{}, 10, mine, nil},
-		"before a change":       {sharedPage{page: page(12, 11, 12), changes: 1}, false, backend.ReadLogRequest{}, 10, mine, nil},
-		"another owner":         {sharedPage{page: page(12, 11, 12)}, false, backend.ReadLogRequest{Owner: backend.OwnerOf("x")}, 10, mine, nil},
-		"another log":           {sharedPage{page: page(12, 11, 12), log: 8}, false, backend.ReadLogRequest{}, 10, mine, nil},
-		"of another log":        {sharedPage{page: backend.LogPage{}}, false, backend.ReadLogRequest{}, 10, mine, nil},
+		"where it starts":         {shared: sharedPage{page: page(12, 11, 12)}, after: 10, want: theirs, seqs: []int64{11, 12}},
+		"within":                  {shared: sharedPage{page: page(12, 11, 12)}, after: 11, want: theirs, seqs: []int64{12}},
+		"at its end":              {shared: sharedPage{page: page(12, 11, 12)}, after: 12, want: theirs},
+		"at its end, with more":   {shared: sharedPage{page: page(13, 11, 12)}, after: 12, want: mine},
+		"behind its end":          {shared: sharedPage{page: page(12, 11, 12)}, after: 13, want: mine},
+		"before":                  {shared: sharedPage{page: page(12, 11, 12)}, after: 9, want: alone},
+		"empty":                   {shared: sharedPage{page: page(10)}, after: 10, want: theirs},
+		"behind an empty one":     {shared: sharedPage{page: page(10)}, after: 11, want: mine},
+		"between gaps":            {shared: sharedPage{page: page(20, 15, 20)}, after: 12, want: theirs, seqs: []int64{15, 20}},
+		"as old as what was seen": {shared: sharedPage{page: page(12, 11, 12)}, seen: backend.LogInfo{LastSeq: 12}, after: 11, want: theirs, seqs: []int64{12}},
+		"older than what was seen, in seq": {
+			shared: sharedPage{page: page(12, 11, 12)}, seen: backend.LogInfo{LastSeq: 13}, after: 11, want: mine,
+		},
+		"older than what was seen, in version": {
+			shared: sharedPage{page: page(12, 11, 12)}, seen: backend.LogInfo{LastSeq: 12, Version: 1}, after: 11, want: mine,
+		},
+		"from before a change": {shared: sharedPage{page: page(12, 11, 12), changes: 1}, after: 10, want: mine},
+		"another owner": {
+			shared: sharedPage{page: page(12, 11, 12)}, ask: backend.ReadLogRequest{Owner: backend.OwnerOf("x")}, after: 10, want: mine,
+		},
+		"another log":         {shared: sharedPage{page: page(12, 11, 12), log: log + 1}, after: 10, want: mine},
+		"of another log":      {shared: sharedPage{page: backend.LogPage{}}, after: 10, want: mine},
+		"old":                 {shared: sharedPage{page: page(12, 11, 12)}, age: shareFor, after: 10, want: mine},
+		"while it is read":    {shared: sharedPage{page: page(inFlight)}, after: 12, want: theirs},
+		"while it hangs":      {shared: sharedPage{page: page(inFlight)}, age: shareFor, after: 12, want: alone},
+		"failed":              {shared: failed, after: 10, want: alone},
+		"failed, a while ago": {shared: failed, age: shareFor, after: 10, want: mine},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hub := newStore(t).reader(t).Hub
-			sub, other := hub.Subscribe(key), hub.Subscribe(key)
-			defer sub.Close()
-			shared := &test.shared
-			shared.after, shared.done = 10, make(chan struct{})
-			if shared.log == 0 {
-				shared.log = log
-			} else {
-				shared.page.Log.Incarnation = shared.log
-			}
-			if !test.unread {
-				close(shared.done)
-			}
-			hub.part(key).topics[key].share(shared)
-			test.ask.Start = backend.Start{Kind: backend.AfterSeq, N: test.after}
-			got, isMine := sub.share(&test.ask, log)
-			switch {
-			case got == nil && test.want == alone, got == shared && !isMine && test.want == theirs:
-			case got != nil && got != shared && isMine && test.want == mine && got.after == test.after:
-			default:
-				t.Fatalf("got page %v, mine: %v; want %s", got, isMine, test.want)
-			}
-			if test.want == theirs && !test.unread {
-				var seqs []int64
-				for _, e := range shared.behind(test.after).Events {
-					seqs = append(seqs, e.Seq)
+			synctest.Test(t, func(t *testing.T) {
+				hub := newStore(t).reader(t).Hub
+				sub, other := hub.Subscribe(key), hub.Subscribe(key)
+				defer sub.Close()
+				shared := &test.shared
+				shared.after, shared.done, shared.until = 10, make(chan struct{}), time.Now().Add(shareFor)
+				if shared.log == 0 {
+					shared.log = log
+				} else {
+					shared.page.Log.Incarnation = shared.log
 				}
-				if !slices.Equal(seqs, test.seqs) {
-					t.Errorf("events %v, want %v", seqs, test.seqs)
+				flying := shared.page.Log.LastSeq == inFlight
+				if !flying {
+					close(shared.done)
 				}
-			}
-			other.Close()
-			if got, _ := sub.share(&test.ask, log); got != nil {
-				t.Error("the only reader shares")
-			}
+				time.Sleep(test.age)
+				hub.part(key).topics[key].share(shared)
+				test.ask.Start = backend.Start{Kind: backend.AfterSeq, N: test.after}
+				test.seen.Incarnation = log
+				got, isMine := sub.share(&test.ask, &test.seen)
+				switch {
+				case got == nil && test.want == alone, got == shared && !isMine && test.want == theirs:
+				case got != nil && got != shared && isMine && test.want == mine && got.after == test.after && !got.read():
+				default:
+					t.Fatalf("got page %v, mine: %v; want %s", got, isMine, test.want)
+				}
+				if test.want == theirs && !flying {
+					var seqs []int64
+					for _, e := range shared.behind(test.after).Events {
+						seqs = append(seqs, e.Seq)
+					}
+					if !slices.Equal(seqs, test.seqs) {
+						t.Errorf("events %v, want %v", seqs, test.seqs)
+					}
+				}
+				other.Close()
+				if got, _ := sub.share(&test.ask, &test.seen); got != nil {
+					t.Error("the only reader shares")
+				}
+			})
 		})
 	}
+}
+
+// TestNoOlderPage gives a reader that has seen more than what the others share, as the hint of it has not come: it must not
+// wait with less than it has seen.
+func TestNoOlderPage(t *testing.T) {
+	t.Parallel()
+	appends := func(t *testing.T, s *testStore) { s.append(t, 1) }
+	for name, test := range map[string]struct {
+		until      Until
+		pageEvents int
+		sink       againSink
+		after      int64
+		change     func(t *testing.T, s *testStore)
+		meanwhile  bool // the change comes when the reader has had a page
+		want       []int64
+	}{
+		"the first of its pages says so":   {until: Forever, pageEvents: 1, change: appends, want: upTo(4)},
+		"the second says so":               {until: Forever, pageEvents: 1, change: appends, meanwhile: true, want: upTo(4)},
+		"the page that it had no room for": {until: Forever, pageEvents: 512, sink: againSink{refuse: true}, after: 2, change: appends, want: []int64{3, 4}},
+		"a final seq":                      {until: Terminal, pageEvents: 1, change: func(t *testing.T, s *testStore) { s.complete(t) }, want: upTo(3)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newStore(t)
+				store.deaf, store.poll = true, time.Hour
+				store.append(t, 1)
+				reader := store.reader(t)
+				reader.PageEvents = test.pageEvents
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var others [2]sink
+				for i := range others {
+					reader.follow(ctx, &others[i], Forever)
+				}
+				synctest.Wait()
+				for range 2 {
+					store.append(t, 1)
+					reader.Hub.wake(key)
+					synctest.Wait() // it has been shared
+				}
+				if !test.meanwhile {
+					test.change(t, store)
+				}
+				pass := make(chan struct{})
+				test.sink.pass = pass
+				ended := false
+				go func() {
+					start := backend.Start{Kind: backend.AfterSeq, N: test.after}
+					_, _, err := reader.Read(ctx, &Request{Key: key, Start: start, Until: test.until}, &test.sink)
+					ended = err == nil
+				}()
+				synctest.Wait()
+				if test.meanwhile {
+					test.change(t, store)
+				}
+				close(pass)
+				synctest.Wait()
+				if !slices.Equal(test.sink.seqs, test.want) || ended != (test.until == Terminal) {
+					t.Errorf("opened with %+v, the reader has %v of %v; ended: %v", test.sink.log, test.sink.seqs, test.want, ended)
+				}
+				cancel()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// againSink has no room for what it is given first, if it is to refuse.
+type againSink struct {
+	sink
+	refuse bool
+}
+
+func (s *againSink) Events(events []backend.Event) error {
+	if s.refuse {
+		s.refuse = false
+		return ErrAgain
+	}
+	return s.sink.Events(events)
+}
+
+// TestSharedReadHangs has the one read that is for all not come back: the others hold nothing while they wait, and not for long.
+func TestSharedReadHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		store.append(t, 1)
+		reader := store.reader(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		const readers = 3 * burst
+		room := make(chan struct{}, 2)
+		var sinks [readers]roomSink
+		var ends [readers]func() (int64, error)
+		for i := range sinks {
+			sinks[i].room = room
+			ends[i] = reader.follow(ctx, &sinks[i], Forever)
+		}
+		synctest.Wait()
+		first := make(chan struct{}, 1)
+		store.beforeRead = func(ctx context.Context) error {
+			select {
+			case first <- struct{}{}:
+				<-ctx.Done()
+				return ctx.Err()
+			default:
+				return nil
+			}
+		}
+		store.append(t, 1)
+		time.Sleep(shareFor / 2)
+		if len(room) != 1 {
+			t.Errorf("%d hold what others need, for one read", len(room))
+		}
+		time.Sleep(shareFor)
+		synctest.Wait()
+		have := 0
+		for i := range sinks {
+			if slices.Equal(sinks[i].seqs, upTo(2)) {
+				have++
+			}
+		}
+		if have != readers-1 {
+			t.Errorf("%d of %d readers have the event", have, readers)
+		}
+		cancel()
+		for i := range ends {
+			if _, err := ends[i](); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		if len(room) != 0 {
+			t.Errorf("%d still hold what others need", len(room))
+		}
+	})
+}
+
+// roomSink has room for few at once.
+type roomSink struct {
+	sink
+	room chan struct{}
+	in   bool
+}
+
+func (s *roomSink) Ready(ctx context.Context) error {
+	select {
+	case s.room <- struct{}{}:
+		s.in = true
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *roomSink) Events(events []backend.Event) error {
+	if !s.in {
+		return errors.New("handed on without room")
+	}
+	return s.sink.Events(events)
+}
+
+func (s *roomSink) Rest() {
+	if s.in {
+		s.in = false
+		<-s.room
+	}
+}
+
+// TestSharedReadPanics: the others go on.
+func TestSharedReadPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		store.append(t, 1)
+		reader := store.reader(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		var sinks [4]sink
+		var panicked atomic.Int64
+		for i := range sinks {
+			go func() {
+				defer func() {
+					if recover() != nil {
+						panicked.Add(1)
+					}
+				}()
+				_, _, _ = reader.Read(ctx, &Request{Key: key, Until: Forever}, &sinks[i])
+			}()
+		}
+		synctest.Wait()
+		first := make(chan struct{}, 1)
+		store.beforeRead = func(context.Context) error {
+			select {
+			case first <- struct{}{}:
+				time.Sleep(shareFor / 2) // the others wait by then
+				panic("in the store")
+			default:
+				return nil
+			}
+		}
+		store.append(t, 1)
+		time.Sleep(shareFor)
+		synctest.Wait()
+		have := 0
+		for i := range sinks {
+			if slices.Equal(sinks[i].seqs, upTo(2)) {
+				have++
+			}
+		}
+		if panicked.Load() != 1 || have != len(sinks)-1 {
+			t.Errorf("%d panicked, %d have the event", panicked.Load(), have)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// TestLogAtRestKeepsNoPage: what was shared is nobody's once everyone has it.
+func TestLogAtRestKeepsNoPage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		reader := store.reader(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		var sinks [4]sink
+		for i := range sinks {
+			reader.follow(ctx, &sinks[i], Forever)
+		}
+		synctest.Wait()
+		for range 5 {
+			store.append(t, 1)
+			synctest.Wait()
+		}
+		runtime.GC()
+		if page := reader.Hub.part(key).topics[key].page; page == (weak.Pointer[sharedPage]{}) || page.Value() != nil {
+			t.Errorf("page %v, %v", page, page.Value())
+		}
+		cancel()
+		synctest.Wait()
+	})
 }
 
 // TestReadersAtOddPaces has readers of random paces follow a log that grows, is trimmed, goes and comes again, with hints or
