@@ -202,6 +202,47 @@ func TestBlackHole(t *testing.T) {
 	recovers(t, s, "id")
 }
 
+// TestBlackHoleWithoutDeadline: what has no deadline, such as a stream's reads and the poller's, ends all the same.
+func TestBlackHoleWithoutDeadline(t *testing.T) {
+	t.Parallel()
+	key := backend.Key{Tenant: "t", TaskID: "id"}
+	for name, call := range map[string]func(context.Context, *postgres.Store) error{
+		"ReadLog": func(ctx context.Context, s *postgres.Store) error {
+			_, err := s.ReadLog(ctx, &backend.ReadLogRequest{Key: key, MaxEvents: 1, MaxBytes: 1})
+			return err
+		},
+		"Heads": func(ctx context.Context, s *postgres.Store) error {
+			_, err := s.Heads(ctx, []backend.Key{key})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProxy(t, database(t))
+			s := closing(t, open(t, postgres.Config{DSN: p.DSN}))
+			if _, err := s.Save(t.Context(), save(t, "id", working, anyState)); err != nil {
+				t.Fatal(err)
+			}
+			if err := call(t.Context(), s); err != nil { // on the connection that it will have again
+				t.Fatal(err)
+			}
+			p.blacken()
+			end := make(chan error, 1)
+			go func() { end <- call(t.Context(), s) }()
+			select {
+			case err := <-end:
+				if backend.ReasonOf(err) != backend.ErrUnavailable {
+					t.Error(err)
+				}
+			case <-time.After(time.Minute):
+				t.Error("it has not ended")
+			}
+			p.pass()
+			recovers(t, s, "id")
+		})
+	}
+}
+
 // endAtDeadline wants every kind of call to end at its deadline, unavailable or too late.
 func endAtDeadline(t *testing.T, s *postgres.Store) {
 	t.Helper()

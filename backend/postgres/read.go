@@ -55,7 +55,11 @@ func (s *Store) tryRead(ctx context.Context, fn func(ctx context.Context, conn *
 	}
 }
 
+// readOnce runs fn, which the database must answer within attemptTimeout: not every caller has a deadline, and a connection may
+// be dead without a word.
 func (s *Store) readOnce(ctx context.Context, fn func(ctx context.Context, conn *pgx.Conn) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
 	conn, err := s.reads.Acquire(ctx)
 	if err != nil {
 		return err
