@@ -51,9 +51,8 @@ func (p *appendPlan) plan(f *facts) (outcome, error) {
 		return outcome{}, nil
 	}
 	c := &change{
-		key: p.req.Key, was: &f.rec, next: f.rec, events: plan.Events, absentWrite: f.absentWrite,
+		key: p.req.Key, was: &f.rec, next: f.rec.following(plan.Row), events: plan.Events, absentWrite: f.absentWrite,
 	}
-	c.next.Row, c.next.stamp = plan.Row, newStamp()
 	if plan.Claim != nil {
 		c.claim = &claimChange{key: *p.claim, prev: f.claimStamp, stamp: newStamp(), next: *plan.Claim}
 	}

@@ -154,10 +154,10 @@ const rawSave = `WITH up AS (
 		UPDATE a2a_taskstore.tasks SET version = version + 1, stamp = $3, seconds = $4, last_seq = last_seq + 1,
 			log_events = log_events + 1, log_bytes = log_bytes + $5, updated = $6, touched = $6, write_id = $7,
 			head = $8, artifacts = $9, history = $10
-		WHERE tenant = $1 AND task_id = $2 AND version = $11 RETURNING version, last_seq
+		WHERE tenant = $1 AND task_id = $2 AND version = $11 RETURNING version, last_seq, row_id
 	), ev AS (
-		INSERT INTO a2a_taskstore.events (tenant, task_id, seq, mark, origin, write_id, write_idx, created, event)
-		SELECT $1, $2, last_seq, version * 2, 'replica'::bytea, ''::bytea, 0, $6, $12 FROM up
+		INSERT INTO a2a_taskstore.events (row_id, seq, mark, origin, write_id, write_idx, created, event)
+		SELECT row_id, last_seq, version * 2, 'replica'::bytea, ''::bytea, 0, $6, $12 FROM up
 	)
 	SELECT version FROM up`
 

@@ -35,22 +35,22 @@ func bodyColumns(s *statement, e backend.Extent) string {
 		CASE WHEN ` + artifacts + ` AND t.artifact_rows THEN (
 			SELECT array_agg(a.fields) FROM (
 				SELECT a.fields FROM ` + schemaName + `.artifacts a
-				WHERE a.tenant = t.tenant AND a.task_id = t.task_id ORDER BY a.pos
+				WHERE a.row_id = t.row_id ORDER BY a.pos
 			) a) END,
 		CASE WHEN ` + artifacts + ` AND t.artifact_rows THEN (
 			SELECT array_agg(a.parts || coalesce((
 				SELECT string_agg(p.parts, ''::bytea) FROM (
 					SELECT p.parts FROM ` + schemaName + `.artifact_parts p
-					WHERE p.tenant = a.tenant AND p.task_id = a.task_id AND p.pos = a.pos ORDER BY p.version
+					WHERE p.row_id = a.row_id AND p.pos = a.pos ORDER BY p.version
 				) p), ''::bytea)) FROM (
-				SELECT a.tenant, a.task_id, a.pos, a.parts FROM ` + schemaName + `.artifacts a
-				WHERE a.tenant = t.tenant AND a.task_id = t.task_id ORDER BY a.pos
+				SELECT a.row_id, a.pos, a.parts FROM ` + schemaName + `.artifacts a
+				WHERE a.row_id = t.row_id ORDER BY a.pos
 			) a) END,
 		CASE WHEN ` + history + ` <> 0 THEN t.history END,
 		CASE WHEN ` + history + ` <> 0 AND t.message_rows THEN (
 			SELECT array_agg(m.entry) FROM (
 				SELECT m.entry FROM ` + schemaName + `.messages m
-				WHERE m.tenant = t.tenant AND m.task_id = t.task_id ORDER BY m.version DESC, m.idx DESC
+				WHERE m.row_id = t.row_id ORDER BY m.version DESC, m.idx DESC
 				LIMIT CASE WHEN ` + history + ` >= 0 THEN ` + history + ` END
 			) m) END`
 }

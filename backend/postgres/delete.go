@@ -36,8 +36,7 @@ func (p *deletePlan) plan(f *facts) (outcome, error) {
 
 // bury makes the change that leaves a tombstone and nothing else.
 func bury(key backend.Key, was *record, next backend.Row) *change {
-	c := &change{key: key, was: was, next: *was}
-	c.next.Row, c.next.stamp = next, newStamp()
+	c := &change{key: key, was: was, next: was.following(next)}
 	c.clear()
 	return c
 }

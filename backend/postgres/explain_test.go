@@ -50,7 +50,7 @@ func TestKeyPlans(t *testing.T) {
 		claimKey := backend.ClaimKey{Tenant: "t", Key: fmt.Sprint(i)}
 		row := artifactRow{digest: digest(""), fields: []byte{}}
 		changes = append(changes, &change{
-			key: key, was: &record{stamp: int64(i % 2)}, next: record{stamp: newStamp()}, head: []byte("h"), absentWrite: "w",
+			key: key, was: &record{stamp: int64(i % 2)}, next: record{}.following(backend.Row{}), head: []byte("h"), absentWrite: "w",
 			events: []backend.Event{{Seq: 1}, {Seq: 2}}, dropEvents: 1, dropArtifacts: true, dropMessages: true,
 			newArtifacts: []artifactRow{row}, setArtifact: &row, setFields: &row, newParts: &partsRow{},
 			newMessages: []messageRow{{entry: []byte{}}}, trimMessages: make([]oldMessage, 2),
@@ -105,11 +105,11 @@ func TestListPlans(t *testing.T) {
 	}
 	defer conn.Close(context.Background())
 	for _, q := range []string{
-		`INSERT INTO a2a_taskstore.tasks (tenant, task_id, stamp, kind, owner, incarnation, version, context_id, state,
+		`INSERT INTO a2a_taskstore.tasks (tenant, task_id, row_id, stamp, kind, owner, incarnation, version, context_id, state,
 				seconds, nanos, start_seq, first_seq, last_seq, dropped_mark, log_events, log_bytes, final, final_seq,
 				created, updated, finalized, touched, write_id, write_seq, size, artifact_count, artifact_bytes, message_count,
 				artifact_rows, message_rows, head, artifacts, history)
-			SELECT 't', convert_to('task-' || md5(i::text), 'UTF8'), i, 2, convert_to('owner-' || i % 100, 'UTF8'), 1, 1,
+			SELECT 't', convert_to('task-' || md5(i::text), 'UTF8'), i, i, 2, convert_to('owner-' || i % 100, 'UTF8'), 1, 1,
 				convert_to('context-' || i % 5000, 'UTF8'), i % 9, 1700000000 + i % 50000, 0, 1, 1, 0, 0, 0, 0, false, 0,
 				1, 1, 0, 1, 'w', 0, 100, 0, 0, 0, false, false, repeat('h', 100)::bytea, '', ''
 			FROM generate_series(1, 100000) i`,

@@ -48,52 +48,49 @@ func tied[T any](s *statement, rows []pair[T], cols []column) []column {
 		return cols // there is one change, see tie
 	}
 	n := len(rows)
-	return append(append(cols, keySource(s, n, func(i int) *change { return rows[i].c })...),
+	return append(cols,
+		int8s(s, "row_id", n, func(i int) int64 { return rows[i].c.next.rowID }),
 		int8s(s, "change", n, func(i int) int64 { return rows[i].c.next.stamp }))
 }
 
-// tie returns a FROM item made of the source of tied columns, the alias that has the key of a row's change, and a condition:
-// that the change was carried out.
-func (s *statement) tie(source string) (from, key, won string) {
+// tie returns a FROM item made of the source of tied columns, the row_id of a row's change, and a condition: that the change was
+// carried out.
+func (s *statement) tie(source string) (from, rowID, won string) {
 	switch {
 	case s.arrays:
-		return source, "s", changeWon
+		return source, "s.row_id", changeWon
 	case source == "":
-		return "won w", "w", "true"
+		return "won w", "w.row_id", "true"
 	default:
-		return "won w, " + source, "w", "true"
+		return "won w, " + source, "w.row_id", "true"
 	}
 }
 
 // hang adds the insertion of rows with the columns.
 func hang[T any](s *statement, name, table string, rows []pair[T], cols ...column) {
 	s.with(name, tied(s, rows, cols), func(source string) string {
-		from, key, won := s.tie(source)
-		return "(INSERT INTO " + schemaName + "." + table + " (tenant, task_id, " + names("", cols) + ") SELECT " +
-			key + ".tenant, " + key + ".task_id, " + names("s.", cols) + " FROM " + from + " WHERE " + won + ")"
+		from, rowID, won := s.tie(source)
+		return "(INSERT INTO " + schemaName + "." + table + " (row_id, " + names("", cols) + ") SELECT " +
+			rowID + ", " + names("s.", cols) + " FROM " + from + " WHERE " + won + ")"
 	})
 }
 
 // set adds a change of rows: assignments and condition are about t, the table, and s, the columns.
 func set[T any](s *statement, name, table, assignments, condition string, rows []pair[T], cols ...column) {
 	s.with(name, tied(s, rows, cols), func(source string) string {
-		from, key, won := s.tie(source)
-		return "(UPDATE " + schemaName + "." + table + " t SET " + assignments + " FROM " + from + sameTask(key) + condition +
-			" AND " + won + ")"
+		from, rowID, won := s.tie(source)
+		return "(UPDATE " + schemaName + "." + table + " t SET " + assignments + " FROM " + from +
+			" WHERE t.row_id = " + rowID + condition + " AND " + won + ")"
 	})
 }
 
 // drop adds the removal of rows, by a condition as for set.
 func drop[T any](s *statement, name, table, condition string, rows []pair[T], cols ...column) {
 	s.with(name, tied(s, rows, cols), func(source string) string {
-		from, key, won := s.tie(source)
-		return "(DELETE FROM " + schemaName + "." + table + " t USING " + from + sameTask(key) + condition + " AND " + won + ")"
+		from, rowID, won := s.tie(source)
+		return "(DELETE FROM " + schemaName + "." + table + " t USING " + from +
+			" WHERE t.row_id = " + rowID + condition + " AND " + won + ")"
 	})
-}
-
-// sameTask ties the rows t of a table to the key of a change.
-func sameTask(key string) string {
-	return " WHERE t.tenant = " + key + ".tenant AND t.task_id = " + key + ".task_id"
 }
 
 func compileEvents(s *statement, changes []*change) {

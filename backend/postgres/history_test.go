@@ -98,7 +98,7 @@ func TestHistoriesOverReplicas(t *testing.T) {
 	})
 	wrong := query[int64](t, dsn, `SELECT count(*) FROM a2a_taskstore.tasks t WHERE kind = 2 AND size <> octet_length(head)
 		+ octet_length(artifacts) + octet_length(history) + coalesce((SELECT sum(octet_length(m.entry)) FROM a2a_taskstore.messages m
-			WHERE m.tenant = t.tenant AND m.task_id = t.task_id), 0)`)
+			WHERE m.row_id = t.row_id), 0)`)
 	if wrong != 0 {
 		t.Errorf("%d tasks have another size than their row says", wrong)
 	}

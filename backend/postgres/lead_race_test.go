@@ -98,8 +98,8 @@ func TestCallersComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	rows, err := conn.Query(t.Context(), `SELECT convert_from(e.task_id, 'UTF8'), e.seq, convert_from(e.write_id, 'UTF8')
-		FROM a2a_taskstore.events e ORDER BY e.task_id, e.seq`)
+	rows, err := conn.Query(t.Context(), `SELECT convert_from(t.task_id, 'UTF8'), e.seq, convert_from(e.write_id, 'UTF8')
+		FROM a2a_taskstore.events e JOIN a2a_taskstore.tasks t USING (row_id) ORDER BY t.task_id, e.seq`)
 	if err != nil {
 		t.Fatal(err)
 	}

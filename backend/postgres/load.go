@@ -158,9 +158,9 @@ func (l *loader) logs(ops []*op) {
 		JOIN ` + schemaName + `.tasks t USING (tenant, task_id)
 		LEFT JOIN LATERAL (
 			SELECT max(e.seq - e.write_idx) AS first, max(e.seq) AS last, max(e.mark) AS mark FROM ` + schemaName + `.events e
-			WHERE e.tenant = s.tenant AND e.task_id = s.task_id AND e.write_id = s.write_id AND e.write_id <> ''
+			WHERE e.row_id = t.row_id AND e.write_id = s.write_id AND e.write_id <> ''
 		) w ON true
-		LEFT JOIN ` + schemaName + `.events e ON e.tenant = s.tenant AND e.task_id = s.task_id AND e.seq = s.seq`
+		LEFT JOIN ` + schemaName + `.events e ON e.row_id = t.row_id AND e.seq = s.seq`
 	l.queue(s, query, ops, func(f *facts) []any {
 		return append(f.rec.dest(), &f.log.first, &f.log.last, &f.log.mark, &f.log.atMark, &f.log.at)
 	}, nil)
@@ -201,15 +201,15 @@ func (l *loader) docs(ops []*op) {
 			FROM ` + schemaName + `.artifacts a
 			LEFT JOIN LATERAL (
 				SELECT p.part_total, p.byte_total FROM ` + schemaName + `.artifact_parts p
-				WHERE p.tenant = a.tenant AND p.task_id = a.task_id AND p.pos = a.pos ORDER BY p.version DESC LIMIT 1
+				WHERE p.row_id = a.row_id AND p.pos = a.pos ORDER BY p.version DESC LIMIT 1
 			) p ON true
-			WHERE t.artifact_rows AND a.tenant = s.tenant AND a.task_id = s.task_id AND a.digest = s.digest
+			WHERE t.artifact_rows AND a.row_id = t.row_id AND a.digest = s.digest
 			ORDER BY a.pos LIMIT 1
 		) a ON true
 		LEFT JOIN LATERAL (
 			SELECT array_agg(m.version) AS versions, array_agg(m.idx) AS idxs, array_agg(octet_length(m.entry)) AS sizes FROM (
 				SELECT m.version, m.idx, m.entry FROM ` + schemaName + `.messages m
-				WHERE s.keep >= 0 AND t.message_rows AND m.tenant = s.tenant AND m.task_id = s.task_id
+				WHERE s.keep >= 0 AND t.message_rows AND m.row_id = t.row_id
 				ORDER BY m.version, m.idx LIMIT CASE WHEN t.message_count + s.added > s.keep
 					THEN t.message_count + s.added - s.keep + ` + strconv.Itoa(nextOldest) + ` ELSE 0 END
 			) m
@@ -275,7 +275,7 @@ func (l *loader) claims(ops []*op) {
 // oldest reads the oldest events of a log. Their bytes are zeros: only their size counts.
 func (l *loader) oldest(o *op, key backend.Key, n int) {
 	s := &statement{}
-	query := "SELECT t.seq, t.mark, t.origin, octet_length(t.event) FROM " + schemaName + ".events t " + whereKey(s, key) +
+	query := "SELECT t.seq, t.mark, t.origin, octet_length(t.event) FROM " + schemaName + ".events t " + whereTask(s, key) +
 		" ORDER BY t.seq LIMIT " + s.arg(int64(n))
 	l.batch.Queue(query, s.args...).Query(func(rows pgx.Rows) error {
 		var zeros []byte

@@ -84,7 +84,7 @@ func (q *logQuery) run(ctx context.Context, conn *pgx.Conn) error {
 		// What is beyond the bound in bytes is not even read.
 		b.Queue(`SELECT e.seq, e.mark, e.origin, e.write_id, e.created, e.event FROM (
 				SELECT e.*, sum(`+eventBytes+`) OVER (ORDER BY e.seq ROWS UNBOUNDED PRECEDING) - (`+eventBytes+`) AS before FROM (
-					SELECT * FROM `+schemaName+`.events t `+whereKey(st, req.Key)+` AND t.seq > `+from+`
+					SELECT * FROM `+schemaName+`.events t `+whereTask(st, req.Key)+` AND t.seq > `+from+`
 					ORDER BY t.seq LIMIT `+st.arg(int64(req.MaxEvents))+`
 				) e
 			) e WHERE e.before < `+st.arg(most)+`::bigint ORDER BY e.seq`, st.args...).Query(q.scanEvents)
@@ -96,7 +96,7 @@ func (q *logQuery) run(ctx context.Context, conn *pgx.Conn) error {
 // search is a query for the last position whose event belongs to the version that the read starts after, or an earlier one.
 // It walks back from the head, over events that are about to be read.
 func (q *logQuery) search(s *statement) string {
-	return "SELECT t.seq FROM " + schemaName + ".events t " + whereKey(s, q.req.Key) +
+	return "SELECT t.seq FROM " + schemaName + ".events t " + whereTask(s, q.req.Key) +
 		" AND t.mark <= " + s.arg(backend.Mark(q.req.Start.N, false)) + " ORDER BY t.seq DESC LIMIT 1"
 }
 

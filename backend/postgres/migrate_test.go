@@ -2,14 +2,23 @@ package postgres_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/a2a-taskstore/taskstore/backend"
+	"github.com/a2a-taskstore/taskstore/backend/document"
 	"github.com/a2a-taskstore/taskstore/backend/postgres"
 	"github.com/a2a-taskstore/taskstore/backend/postgres/pgtest"
+	pb "github.com/a2a-taskstore/taskstore/gen/a2ataskstore/v1"
 )
+
+// schema is the latest version.
+const schema = 2
 
 func TestManyMigrateAtOnce(t *testing.T) {
 	t.Parallel()
@@ -30,8 +39,112 @@ func TestManyMigrateAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if v, err := postgres.Migrate(t.Context(), dsn, slog.New(slog.DiscardHandler)); err != nil || v != 1 {
+	if v, err := postgres.Migrate(t.Context(), dsn, slog.New(slog.DiscardHandler)); err != nil || v != schema {
 		t.Errorf("migrating again: version %d, %v", v, err)
+	}
+}
+
+// TestUpgradeOfSchema1: what was written under schema 1 is there under the latest, and goes on.
+func TestUpgradeOfSchema1(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	const tasks = 3
+	parts, err := document.ParseParts([][]byte{{}, {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := document.List{Bytes: parse(t, &pb.Task{History: []*pb.Message{{MessageId: "more"}}}).History.Bytes, Count: 1}
+	change := func(s *postgres.Store, key backend.Key, d document.Delta, version int64) {
+		t.Helper()
+		res, err := s.Save(t.Context(), &backend.SaveRequest{
+			Key: key, Delta: &d, Pre: anyState, Events: []backend.EventInput{{Event: statusEvent(t, key.TaskID)}},
+		})
+		if err != nil || res.Version != version {
+			t.Fatalf("version %d, want %d, %v", res.Version, version, err)
+		}
+	}
+	extend := func(s *postgres.Store, key backend.Key, version int64) {
+		t.Helper()
+		change(s, key, document.Delta{Append: &document.AppendToArtifact{ID: "a", Parts: parts, Base: -1}, MaxHistory: -1}, version)
+		change(s, key, document.Delta{History: message, MaxHistory: 3}, version+1)
+	}
+	appended := func(s *postgres.Store, key backend.Key) backend.AppendResult {
+		t.Helper()
+		events := []document.Event{statusEvent(t, key.TaskID), statusEvent(t, key.TaskID)}
+		res, err := s.AppendEvents(t.Context(), &backend.AppendRequest{Key: key, Events: events, WriteID: "w"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	type state struct {
+		Task []byte
+		Log  backend.LogPage
+	}
+	all := func(s *postgres.Store) (all []state) {
+		t.Helper()
+		for i := range tasks {
+			key := backend.Key{Tenant: "t", TaskID: fmt.Sprint(i)}
+			got, err := s.Get(t.Context(), &backend.GetRequest{Key: key, Extent: backend.All})
+			if err != nil {
+				t.Fatal(err)
+			}
+			log, err := s.ReadLog(t.Context(), &backend.ReadLogRequest{Key: key, MaxEvents: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, state{got.Task, log})
+		}
+		return all
+	}
+
+	s := open(t, postgres.Config{DSN: dsn, PollOnly: true})
+	for i := range tasks {
+		key := backend.Key{Tenant: "t", TaskID: fmt.Sprint(i)}
+		task := &pb.Task{
+			Id: key.TaskID, Artifacts: []*pb.Artifact{{ArtifactId: "b"}, {ArtifactId: "a"}}, History: []*pb.Message{{MessageId: "m"}, {MessageId: "n"}},
+		}
+		if _, err := s.Save(t.Context(), &backend.SaveRequest{Key: key, Task: parse(t, task), Pre: anyState}); err != nil {
+			t.Fatal(err)
+		}
+		extend(s, key, 2)
+		extend(s, key, 4)
+		appended(s, key)
+	}
+	want := all(s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	for table, rest := range map[string]string{"artifacts": "pos", "artifact_parts": "pos, version", "messages": "version, idx", "events": "seq"} {
+		table = "a2a_taskstore." + table
+		execute(t, dsn, `CREATE TABLE old AS SELECT t.tenant, t.task_id, c.* FROM `+table+` c JOIN a2a_taskstore.tasks t USING (row_id)`,
+			`ALTER TABLE old DROP COLUMN row_id`, `DROP TABLE `+table, `ALTER TABLE old SET SCHEMA a2a_taskstore`,
+			`ALTER TABLE a2a_taskstore.old RENAME TO `+strings.TrimPrefix(table, "a2a_taskstore."),
+			`ALTER TABLE `+table+` ADD PRIMARY KEY (tenant, task_id, `+rest+`)`)
+	}
+	execute(t, dsn, `CREATE INDEX artifacts_by_id ON a2a_taskstore.artifacts (tenant, task_id, digest)`,
+		`CREATE INDEX events_by_write ON a2a_taskstore.events (tenant, task_id, write_id) WHERE write_id <> ''`,
+		`ALTER TABLE a2a_taskstore.tasks DROP COLUMN row_id`,
+		`DELETE FROM a2a_taskstore.goose_db_version WHERE version_id > 1`)
+
+	s = closing(t, open(t, postgres.Config{DSN: dsn, PollOnly: true, Migrate: true}))
+	if diff := cmp.Diff(want, all(s)); diff != "" {
+		t.Fatalf("what is left (-before +after):\n%s", diff)
+	}
+	for i := range tasks {
+		key := backend.Key{Tenant: "t", TaskID: fmt.Sprint(i)}
+		last := want[i].Log.Log.LastSeq
+		if res := appended(s, key); !res.Replayed || res.LastSeq != last {
+			t.Errorf("repeated append: %+v, the log ended at %d", res, last)
+		}
+		extend(s, key, 6)
+		if got, want := all(s)[i].Log, want[i].Log.Log.LastSeq+2; got.Log.LastSeq != want || int64(len(got.Events)) != want {
+			t.Errorf("the log ends at %d with %d events, want %d", got.Log.LastSeq, len(got.Events), want)
+		}
+	}
+	if _, err := s.Save(t.Context(), save(t, "new", working, anyState)); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -45,7 +158,7 @@ func TestSchemaThatDoesNotFit(t *testing.T) {
 			t.Fatal("opened")
 		}
 		e, ok := errors.AsType[*postgres.SchemaError](err)
-		if !ok || e.Found != found || e.Want != 1 {
+		if !ok || e.Found != found || e.Want != schema {
 			t.Fatalf("error %v", err)
 		}
 	}

@@ -117,6 +117,11 @@ func (s *Store) Get(ctx context.Context, req *backend.GetRequest) (backend.GetRe
 	return res, nil
 }
 
+// whereTask is the condition that t, of another table, hangs on the row of tasks under a key.
+func whereTask(s *statement, k backend.Key) string {
+	return "WHERE t.row_id = (SELECT t.row_id FROM " + schemaName + ".tasks t " + whereKey(s, k) + ")"
+}
+
 // whereKey is the condition that t is the row under a key.
 func whereKey(s *statement, k backend.Key) string {
 	return "WHERE t.tenant = " + s.arg(asBytes(k.Tenant)) + " AND t.task_id = " + s.arg(asBytes(k.TaskID))

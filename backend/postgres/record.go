@@ -12,10 +12,21 @@ import (
 type record struct {
 	backend.Row
 	// stamp is 0 if there is no row.
-	stamp         int64
+	stamp int64
+	// rowID is what the rows of other tables, which hang on this one, are found by: a random number that the row keeps.
+	rowID         int64
 	artifactBytes int64 // size of the list of artifacts
 	artifactRows  bool
 	messageRows   bool
+}
+
+// following returns the record that replaces this one, or that is the first, for the row.
+func (r record) following(row backend.Row) record {
+	r.Row, r.stamp = row, newStamp()
+	if r.rowID == 0 {
+		r.rowID = newStamp()
+	}
+	return r
 }
 
 // newStamp returns a stamp that nothing had before. Being random, it also differs from those of rows that were removed and
@@ -29,7 +40,7 @@ func newStamp() int64 {
 }
 
 // recordColumns are the columns of a record, in the order of dest.
-const recordColumns = `t.stamp, t.kind, t.owner, t.incarnation, t.version, t.context_id, t.state, t.seconds, t.nanos,
+const recordColumns = `t.stamp, t.row_id, t.kind, t.owner, t.incarnation, t.version, t.context_id, t.state, t.seconds, t.nanos,
 	t.start_seq, t.first_seq, t.last_seq, t.dropped_mark, t.log_events, t.log_bytes, t.final, t.final_seq,
 	t.created, t.updated, t.finalized, t.touched, t.write_id, t.write_seq,
 	t.size, t.artifact_count, t.artifact_bytes, t.message_count, t.artifact_rows, t.message_rows`
@@ -37,7 +48,7 @@ const recordColumns = `t.stamp, t.kind, t.owner, t.incarnation, t.version, t.con
 // dest returns where to scan the recordColumns to.
 func (r *record) dest() []any {
 	return []any{
-		&r.stamp, (*kindColumn)(&r.Kind), (*stringColumn)(&r.Owner), &r.Incarnation, &r.Version,
+		&r.stamp, &r.rowID, (*kindColumn)(&r.Kind), (*stringColumn)(&r.Owner), &r.Incarnation, &r.Version,
 		(*stringColumn)(&r.ContextID), &r.State, (*secondsColumn)(&r.Time), &r.Time.Nanos,
 		&r.StartSeq, &r.FirstSeq, &r.LastSeq, &r.DroppedMark, &r.LogEvents, &r.LogBytes, &r.Final, &r.FinalSeq,
 		&r.Created, &r.Updated, &r.Finalized, &r.Touched, (*stringColumn)(&r.WriteID), &r.WriteSeq,
@@ -70,6 +81,7 @@ func movingColumns(s *statement, n int, at func(i int) *record) []column {
 
 func settledColumns(s *statement, n int, at func(i int) *record) []column {
 	return []column{
+		int8s(s, "row_id", n, func(i int) int64 { return at(i).rowID }),
 		int8s(s, "kind", n, func(i int) int64 { return int64(at(i).Kind) }),
 		texts(s, "owner", n, func(i int) string { return at(i).Owner }),
 		int8s(s, "incarnation", n, func(i int) int64 { return at(i).Incarnation }),

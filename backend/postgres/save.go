@@ -96,7 +96,7 @@ func (p *savePlan) plan(f *facts) (outcome, error) {
 		p.result.Replayed = !f.retried
 		return outcome{}, nil
 	}
-	c := &change{key: p.req.Key, was: &f.rec, next: record{Row: plan.Row, stamp: newStamp()}, events: plan.Events}
+	c := &change{key: p.req.Key, was: &f.rec, next: f.rec.following(plan.Row), events: plan.Events}
 	c.document(&plan.Change, st)
 	if len(plan.Snapshots) > 0 {
 		if w := plan.Change.Whole; w != nil {

@@ -82,7 +82,7 @@ func compileRows(s *statement, changes []*change) {
 	compileBound(s, claimed)
 }
 
-// compileInserts makes an expression of the keys and stamps of the new rows, and returns the query for it, if there are any.
+// compileInserts makes an expression of the row ids and stamps of the new rows, and returns the query for it, if there are any.
 func compileInserts(s *statement, name string, inserts []*change, ifHeld string) []string {
 	n := len(inserts)
 	if n == 0 {
@@ -101,7 +101,7 @@ func compileInserts(s *statement, name string, inserts []*change, ifHeld string)
 	}
 	s.with(name, cols, func(source string) string {
 		return "(INSERT INTO " + schemaName + ".tasks (" + names("", cols[:stored]) + ") SELECT " + names("s.", cols[:stored]) +
-			" FROM " + source + " WHERE true" + ifHeld + " ON CONFLICT DO NOTHING RETURNING tenant, task_id, stamp)"
+			" FROM " + source + " WHERE true" + ifHeld + " ON CONFLICT DO NOTHING RETURNING row_id, stamp)"
 	})
 	return []string{"SELECT stamp FROM " + name}
 }
@@ -116,7 +116,7 @@ var longColumns = []struct {
 	{"history", func(c *change) []byte { return c.history }},
 }
 
-// compileUpdates makes an expression of the keys and stamps of the rows that were changed, and returns the query for it, if
+// compileUpdates makes an expression of the row ids and stamps of the rows that were changed, and returns the query for it, if
 // there are any.
 func compileUpdates(s *statement, name string, updates []*change, ifHeld string) []string {
 	n := len(updates)
@@ -145,7 +145,7 @@ func compileUpdates(s *statement, name string, updates []*change, ifHeld string)
 		cols = append(cols, texts(s, "absent_write", n, func(i int) string { return updates[i].absentWrite }))
 		// Not as NOT EXISTS, of which the planner may make a hash table of the whole index.
 		ifAbsent = ` AND (s.absent_write = '' OR (SELECT e.seq FROM ` + schemaName + `.events e
-			WHERE e.tenant = s.tenant AND e.task_id = s.task_id AND e.write_id = s.absent_write AND e.write_id <> '' LIMIT 1) IS NULL)`
+			WHERE e.row_id = t.row_id AND e.write_id = s.absent_write AND e.write_id <> '' LIMIT 1) IS NULL)`
 	}
 	s.with(name, cols, func(source string) string {
 		var set []string
@@ -157,7 +157,7 @@ func compileUpdates(s *statement, name string, updates []*change, ifHeld string)
 		}
 		return "(UPDATE " + schemaName + ".tasks t SET " + strings.Join(set, ", ") + " FROM " + source +
 			" WHERE t.tenant = s.tenant AND t.task_id = s.task_id AND t.stamp = s.prev" + ifHeld + ifAbsent +
-			" RETURNING t.tenant, t.task_id, t.stamp)"
+			" RETURNING t.row_id, t.stamp)"
 	})
 	return []string{"SELECT stamp FROM " + name}
 }

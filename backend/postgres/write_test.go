@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"reflect"
 	"slices"
@@ -40,7 +41,7 @@ func TestEachColumnIsStored(t *testing.T) {
 		"artifactRows":  func(r *record) { r.artifactRows = true },
 		"messageRows":   func(r *record) { r.messageRows = true },
 	}
-	if n := reflect.TypeFor[record]().NumField(); n != len(alterations)+2 { // Row and stamp
+	if n := reflect.TypeFor[record]().NumField(); n != len(alterations)+3 { // Row, stamp and rowID
 		t.Errorf("a record has %d fields, some of which are not tested", n)
 	}
 	for i := range reflect.TypeFor[backend.Row]().NumField() {
@@ -53,13 +54,14 @@ func TestEachColumnIsStored(t *testing.T) {
 			var inserts, updates []*change
 			for i := range batch {
 				key := backend.Key{Tenant: "t", TaskID: fmt.Sprint(name, batch, i)}
-				was := &record{stamp: newStamp()}
-				next := record{stamp: newStamp()}
+				was := record{}.following(backend.Row{})
+				next, other := was.following(backend.Row{}), record{}.following(backend.Row{})
 				alter(&next)
-				inserts = append(inserts, &change{key: key, was: &record{}, next: *was})
-				updates = append(updates, &change{key: key, was: was, next: next})
+				alter(&other)
+				inserts = append(inserts, &change{key: key, was: &record{}, next: was})
+				updates = append(updates, &change{key: key, was: &was, next: next})
 				key.TaskID += "new"
-				inserts = append(inserts, &change{key: key, was: &record{}, next: next})
+				inserts = append(inserts, &change{key: key, was: &record{}, next: other})
 			}
 			for _, changes := range [][]*change{inserts, updates} {
 				want := maps.Collect(func(yield func(backend.Key, record) bool) {
@@ -102,6 +104,26 @@ func alter(t *testing.T, field reflect.Value) {
 		*v = document.Timestamp{Valid: true, Seconds: -5, Nanos: 7}
 	default:
 		t.Fatalf("no other value of a %T", v)
+	}
+}
+
+// TestRowIDsAreUnique: what hangs on one row is never found under another. Who draws a number that is taken draws again.
+func TestRowIDsAreUnique(t *testing.T) {
+	t.Parallel()
+	conn := writing(t)
+	next := record{}.following(backend.Row{})
+	for i := range 2 {
+		c := &change{key: backend.Key{TaskID: fmt.Sprint(i)}, was: &record{}, next: next, events: []backend.Event{{Seq: int64(i)}}}
+		c.next.stamp = newStamp()
+		won, err := write(t.Context(), conn, []*change{c}, nil)
+		if want := 1 - i; err != nil || len(won) != want {
+			t.Errorf("%d of %d changes were carried out, %v", len(won), want, err)
+		}
+	}
+	var rows, events int
+	err := conn.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM a2a_taskstore.tasks), (SELECT count(*) FROM a2a_taskstore.events)`).Scan(&rows, &events)
+	if err != nil || rows != 1 || events != 1 {
+		t.Errorf("%d rows and %d events, %v", rows, events, err)
 	}
 }
 
@@ -185,8 +207,8 @@ func dump(t *rapid.T, conn *pgx.Conn, tenant string) map[string][]string {
 	t.Helper()
 	query := "SELECT c.key, 'claims ' || (to_jsonb(c) - 'tenant')::text FROM " + schemaName + ".claims c WHERE c.tenant = $1"
 	for _, table := range []string{"tasks", "artifacts", "artifact_parts", "messages", "events"} {
-		query += " UNION ALL SELECT t.task_id, '" + table + " ' || (to_jsonb(t) - 'tenant')::text FROM " + schemaName + "." + table +
-			" t WHERE t.tenant = $1"
+		query += " UNION ALL SELECT k.task_id, '" + table + " ' || (to_jsonb(t) - 'tenant' - 'row_id')::text FROM " +
+			schemaName + "." + table + " t JOIN " + schemaName + ".tasks k USING (row_id) WHERE k.tenant = $1"
 	}
 	rows, err := conn.Query(t.Context(), query, asBytes(tenant))
 	if err != nil {
@@ -227,6 +249,7 @@ type round struct {
 func (r *round) of(tenant string) (changes []*change, claims []*claimChange) {
 	for _, c := range r.changes {
 		c.key.Tenant = tenant
+		c.next.rowID = rowID(c.key)
 		if c.claim != nil {
 			claim := *c.claim
 			claim.key.Tenant = tenant
@@ -240,6 +263,11 @@ func (r *round) of(tenant string) (changes []*change, claims []*claimChange) {
 	}
 	return changes, claims
 }
+
+// rowID is that of a row that is not removed.
+func rowID(key backend.Key) int64 { return int64(maphash.Comparable(rowIDSeed, key)) }
+
+var rowIDSeed = maphash.MakeSeed()
 
 func (g *changeGen) flag(what string) bool { return rapid.Bool().Draw(g.T, what) }
 

@@ -93,27 +93,27 @@ func openBareSQL(ctx context.Context, p *place) (*bareSQL, error) {
 			return nil, fmt.Errorf("making tables: %w", err)
 		}
 	}
-	event := `INSERT INTO ` + b.schema + `.events (tenant, task_id, seq, mark, origin, write_id, write_idx, created, event)
-		VALUES ($1, $2, $3::bigint, 2 * $3::bigint, '', '', 0, $4, $5)`
+	event := `INSERT INTO ` + b.schema + `.events (row_id, seq, mark, created, write_idx, origin, write_id, event)
+		VALUES ($3, $4::bigint, 2 * $4::bigint, $5, 0, '', '', $6)`
 	b.whole = `WITH task AS (
-		INSERT INTO ` + b.schema + `.tasks (tenant, task_id, stamp, kind, owner, incarnation, version, context_id, state, seconds,
-			nanos, start_seq, first_seq, last_seq, dropped_mark, log_events, log_bytes, final, final_seq, created, updated,
+		INSERT INTO ` + b.schema + `.tasks (tenant, task_id, row_id, stamp, kind, owner, incarnation, version, context_id, state,
+			seconds, nanos, start_seq, first_seq, last_seq, dropped_mark, log_events, log_bytes, final, final_seq, created, updated,
 			finalized, touched, write_id, write_seq, size, artifact_count, artifact_bytes, message_count, artifact_rows,
 			message_rows, head, artifacts, history)
-		VALUES ($1, $2, $3, 2, $6, 1, $3, $7, 2, $4::bigint / 1000000000, $4::bigint % 1000000000, 1, 1, $3, 0, $3, $3, false, 0, $4, $4,
-			0, $4, $8, $3, length($9::bytea), 1, length($9::bytea), 0, false, false, '', $9, '')
+		VALUES ($1, $2, $3, $4, 2, $7, 1, $4, $8, 2, $5::bigint / 1000000000, $5::bigint % 1000000000, 1, 1, $4, 0, $4, $4, false, 0,
+			$5, $5, 0, $5, $9, $4, length($10::bytea), 1, length($10::bytea), 0, false, false, '', $10, '')
 		ON CONFLICT (tenant, task_id) DO UPDATE SET stamp = EXCLUDED.stamp, version = EXCLUDED.version,
 			seconds = EXCLUDED.seconds, nanos = EXCLUDED.nanos, last_seq = EXCLUDED.last_seq, log_events = EXCLUDED.log_events,
 			log_bytes = EXCLUDED.log_bytes, updated = EXCLUDED.updated, touched = EXCLUDED.touched, write_id = EXCLUDED.write_id,
 			write_seq = EXCLUDED.write_seq, size = EXCLUDED.size, artifacts = EXCLUDED.artifacts
 		) ` + event
 	b.chunk = `WITH task AS (
-		UPDATE ` + b.schema + `.tasks SET stamp = $3, version = $3, last_seq = $3, log_events = $3, updated = $4, touched = $4,
-			write_id = $6, write_seq = $3, size = size + length($7::bytea), artifact_bytes = artifact_bytes + length($7::bytea)
+		UPDATE ` + b.schema + `.tasks SET stamp = $4, version = $4, last_seq = $4, log_events = $4, updated = $5, touched = $5,
+			write_id = $7, write_seq = $4, size = size + length($8::bytea), artifact_bytes = artifact_bytes + length($8::bytea)
 		WHERE tenant = $1 AND task_id = $2
 		), part AS (
-		INSERT INTO ` + b.schema + `.artifact_parts (tenant, task_id, pos, version, parts, part_total, byte_total)
-		VALUES ($1, $2, 0, $3, $7, $3, $3)
+		INSERT INTO ` + b.schema + `.artifact_parts (row_id, pos, version, part_total, byte_total, parts)
+		VALUES ($3, 0, $4, $4, $4, $8)
 		) ` + event
 	b.meter, b.unplug, err = meterWAL(ctx, p)
 	return b, err
@@ -124,7 +124,7 @@ var writeID = strings.Repeat("w", 26)
 
 func (b *bareSQL) put(ctx context.Context, w *bareWrite) error {
 	now := w.at.UnixNano()
-	args := []any{[]byte(b.place.Tenant), []byte(taskName(w.key)), w.n, now, w.event}
+	args := []any{[]byte(b.place.Tenant), []byte(taskName(w.key)), int64(w.key), w.n, now, w.event}
 	if w.chunk != nil {
 		return b.exec(ctx, w.key, b.chunk, append(args, []byte(writeID), w.chunk))
 	}
