@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -22,6 +23,7 @@ var listScenarios = []scenario{
 	{name: "List/Scope", run: testListScope},
 	{name: "List/Extents", run: testListExtents},
 	{name: "List/MaxBytes", needs: []Capability{Internals}, run: testListMaxBytes},
+	{name: "List/FullPages", needs: []Capability{Internals}, run: testListFullPages},
 	{name: "List/AnyPosition", needs: []Capability{Internals}, run: testListAnyPosition},
 	{name: "List/WalkSurvives", run: testWalkSurvives},
 	{name: "List/Moves", run: testListMoves},
@@ -262,5 +264,61 @@ func testListMaxBytes(t *testing.T, e *env) {
 	}
 	if res := s.list(backend.ListRequest{MaxBytes: 1000, Extent: backend.Extent{OmitArtifacts: true}}); len(res.Rows) != 20 {
 		t.Errorf("%d rows: artifacts and messages that were not read count", len(res.Rows))
+	}
+}
+
+// testListFullPages: a page holds as many rows as fit its bytes, counted as they are on it, whatever part of the tasks is read
+// and in whichever way they were written.
+func testListFullPages(t *testing.T, e *env) {
+	s := e.space(t)
+	for i := range 12 {
+		m := taskIn(fmt.Sprintf("%02d", i), working)
+		m.Artifacts = []*pb.Artifact{artifact("a", strings.Repeat("x", 50*i))}
+		for range i {
+			m.History = append(m.History, message(strings.Repeat("m", 200)))
+		}
+		s.insert(m)
+		if i%3 == 1 {
+			s.must(s.change(m.Id, partsDelta(t, "a", -1, textPart(strings.Repeat("y", 300))), present))
+		}
+		if i%3 == 2 {
+			s.must(s.change(m.Id, historyDelta(t, -1, message(strings.Repeat("n", 100))), present))
+		}
+	}
+	for _, extent := range []backend.Extent{
+		backend.All, {History: -1, OmitArtifacts: true}, {History: 1}, {History: 3, OmitArtifacts: true}, {}, {OmitArtifacts: true}, {StateOnly: true},
+	} {
+		all := s.list(backend.ListRequest{Extent: extent}).Rows
+		if len(all) != 12 {
+			t.Fatalf("%d rows", len(all))
+		}
+		for _, limit := range []int{1, 300, 700, 1500, 4000} {
+			for _, most := range []int{5, 100} {
+				rest := all
+				for req := (backend.ListRequest{Size: most, MaxBytes: limit, Extent: extent}); ; {
+					size, fit := 0, 0
+					for fit < min(len(rest), most) && (fit == 0 || size+len(rest[fit].Task) <= limit) {
+						size += len(rest[fit].Task)
+						fit++
+					}
+					res := s.list(req)
+					if len(res.Rows) != fit {
+						t.Fatalf("%+v: %d rows on a page of at most %d and %d bytes, want %d", extent, len(res.Rows), most, limit, fit)
+					}
+					for i, r := range res.Rows {
+						if !bytes.Equal(r.Task, rest[i].Task) || r.Version != rest[i].Version || r.Owner != rest[i].Owner {
+							t.Errorf("%+v: row %d is another one on a page of %d bytes", extent, i, limit)
+						}
+					}
+					rest = rest[fit:]
+					if req.After = res.Next; req.After == nil || len(rest) == 0 {
+						if req.After != nil || len(rest) != 0 {
+							t.Fatalf("%d rows are left, next is %v", len(rest), req.After)
+						}
+						break
+					}
+				}
+			}
+		}
 	}
 }

@@ -19,18 +19,23 @@ type body struct {
 	entries [][]byte
 }
 
-// bodyColumns are the columns of a body of the row t, in the order of dest. Expressions that the row or the extent do not
-// need are not evaluated. The inner queries walk their primary keys, so the aggregates see the rows in order.
+// bodyColumns are the columns of a body of the row t, in the order of dest.
 func bodyColumns(s *statement, e backend.Extent) string {
-	whole := s.arg(!e.StateOnly) + "::boolean"
-	artifacts := s.arg(!e.StateOnly && !e.OmitArtifacts) + "::boolean"
+	return recordColumns + ", " + documentColumns(s, e, "true")
+}
+
+// documentColumns are those of them that are the document's, in the order of documentDest. Where the condition does not hold
+// they are NULL. Expressions that the row or the extent do not need are not evaluated. The inner queries walk their primary
+// keys, so the aggregates see the rows in order.
+func documentColumns(s *statement, e backend.Extent, condition string) string {
+	whole := condition + " AND " + s.arg(!e.StateOnly) + "::boolean"
+	artifacts := condition + " AND " + s.arg(!e.StateOnly && !e.OmitArtifacts) + "::boolean"
 	n := int64(e.History)
 	if e.StateOnly {
 		n = 0
 	}
 	history := s.arg(n) + "::bigint"
-	return recordColumns + `,
-		CASE WHEN ` + whole + ` THEN t.head END,
+	return `CASE WHEN ` + whole + ` THEN t.head END,
 		CASE WHEN ` + artifacts + ` THEN t.artifacts END,
 		CASE WHEN ` + artifacts + ` AND t.artifact_rows THEN (
 			SELECT array_agg(a.fields) FROM (
@@ -46,8 +51,8 @@ func bodyColumns(s *statement, e backend.Extent) string {
 				SELECT a.row_id, a.pos, a.parts FROM ` + schemaName + `.artifacts a
 				WHERE a.row_id = t.row_id ORDER BY a.pos
 			) a) END,
-		CASE WHEN ` + history + ` <> 0 THEN t.history END,
-		CASE WHEN ` + history + ` <> 0 AND t.message_rows THEN (
+		CASE WHEN ` + condition + ` AND ` + history + ` <> 0 THEN t.history END,
+		CASE WHEN ` + condition + ` AND ` + history + ` <> 0 AND t.message_rows THEN (
 			SELECT array_agg(m.entry) FROM (
 				SELECT m.entry FROM ` + schemaName + `.messages m
 				WHERE m.row_id = t.row_id ORDER BY m.version DESC, m.idx DESC
@@ -56,8 +61,10 @@ func bodyColumns(s *statement, e backend.Extent) string {
 }
 
 // dest returns where to scan the bodyColumns to.
-func (b *body) dest() []any {
-	return append(b.rec.dest(), &b.head, &b.artifacts, &b.fields, &b.parts, &b.history, &b.entries)
+func (b *body) dest() []any { return append(b.rec.dest(), b.documentDest()...) }
+
+func (b *body) documentDest() []any {
+	return []any{&b.head, &b.artifacts, &b.fields, &b.parts, &b.history, &b.entries}
 }
 
 // task returns the encoded task, of the extent that the body was read with.

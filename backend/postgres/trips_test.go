@@ -75,6 +75,10 @@ func TestRoundTrips(t *testing.T) {
 			_, err := s.Get(t.Context(), &backend.GetRequest{Key: key, Extent: backend.All})
 			return err
 		}},
+		{"list", func() error {
+			_, err := s.List(t.Context(), &backend.ListRequest{Tenant: "t", Size: 10, MaxBytes: 1 << 20, Extent: backend.All})
+			return err
+		}},
 		{"read of a log", func() error {
 			_, err := s.ReadLog(t.Context(), &backend.ReadLogRequest{Key: key, MaxEvents: 10})
 			return err
