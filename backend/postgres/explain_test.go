@@ -161,6 +161,7 @@ func TestListPlans(t *testing.T) {
 type plan struct {
 	NodeType  string `json:"Node Type"`
 	IndexCond string `json:"Index Cond"`
+	Filter    string `json:"Filter"`
 	Parent    string `json:"Parent Relationship"`
 	Plans     []plan `json:"Plans"`
 }
@@ -172,6 +173,8 @@ func (p *plan) scans() (bad []string) {
 		bad = append(bad, p.NodeType)
 	case strings.HasPrefix(p.NodeType, "Index") && p.IndexCond == "":
 		bad = append(bad, p.NodeType+" without a condition")
+	case strings.HasPrefix(p.NodeType, "Index") && (strings.Contains(p.Filter, "digest = ") || strings.Contains(p.Filter, "write_id = ")):
+		bad = append(bad, p.NodeType+" of all that hangs on a row")
 	}
 	for i := range p.Plans {
 		bad = append(bad, p.Plans[i].scans()...)

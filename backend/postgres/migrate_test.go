@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -116,19 +117,17 @@ func TestUpgradeOfSchema1(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for table, rest := range map[string]string{"artifacts": "pos", "artifact_parts": "pos, version", "messages": "version, idx", "events": "seq"} {
-		table = "a2a_taskstore." + table
-		execute(t, dsn, `CREATE TABLE old AS SELECT t.tenant, t.task_id, c.* FROM `+table+` c JOIN a2a_taskstore.tasks t USING (row_id)`,
-			`ALTER TABLE old DROP COLUMN row_id`, `DROP TABLE `+table, `ALTER TABLE old SET SCHEMA a2a_taskstore`,
-			`ALTER TABLE a2a_taskstore.old RENAME TO `+strings.TrimPrefix(table, "a2a_taskstore."),
-			`ALTER TABLE `+table+` ADD PRIMARY KEY (tenant, task_id, `+rest+`)`)
+	downgrade(t, dsn)
+	const role = "a2a_taskstore_upgraded" // another one migrates
+	execute(t, dsn, `CREATE ROLE `+role, `GRANT USAGE ON SCHEMA a2a_taskstore TO `+role,
+		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA a2a_taskstore TO `+role,
+		`ALTER TABLE a2a_taskstore.events OWNER TO `+role)
+	defer execute(t, dsn, `DROP OWNED BY `+role, `DROP ROLE `+role)
+	if _, err := postgres.Migrate(t.Context(), dsn, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
 	}
-	execute(t, dsn, `CREATE INDEX artifacts_by_id ON a2a_taskstore.artifacts (tenant, task_id, digest)`,
-		`CREATE INDEX events_by_write ON a2a_taskstore.events (tenant, task_id, write_id) WHERE write_id <> ''`,
-		`ALTER TABLE a2a_taskstore.tasks DROP COLUMN row_id`,
-		`DELETE FROM a2a_taskstore.goose_db_version WHERE version_id > 1`)
-
-	s = closing(t, open(t, postgres.Config{DSN: dsn, PollOnly: true, Migrate: true}))
+	s = open(t, postgres.Config{DSN: dsn + " options='-c role=" + role + "'", PollOnly: true})
+	defer s.Close()
 	if diff := cmp.Diff(want, all(s)); diff != "" {
 		t.Fatalf("what is left (-before +after):\n%s", diff)
 	}
@@ -146,6 +145,33 @@ func TestUpgradeOfSchema1(t *testing.T) {
 	if _, err := s.Save(t.Context(), save(t, "new", working, anyState)); err != nil {
 		t.Error(err)
 	}
+}
+
+// downgrade leaves a database as schema 1 would have it.
+func downgrade(t *testing.T, dsn string) {
+	t.Helper()
+	tables, err := os.ReadFile("migrations/00001_tables.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, dsn, `ALTER SCHEMA a2a_taskstore RENAME TO latest`, `CREATE SCHEMA a2a_taskstore`, string(tables),
+		`CREATE TABLE a2a_taskstore.goose_db_version (LIKE latest.goose_db_version INCLUDING ALL)`,
+		`INSERT INTO a2a_taskstore.goose_db_version (version_id, is_applied)
+			SELECT version_id, is_applied FROM latest.goose_db_version WHERE version_id <= 1 ORDER BY id`,
+		`DO $$
+		DECLARE
+			name text;
+			rest text;
+		BEGIN
+			FOREACH name IN ARRAY ARRAY['tasks', 'artifacts', 'artifact_parts', 'messages', 'events'] LOOP
+				SELECT string_agg(column_name, ', ') INTO rest FROM information_schema.columns
+					WHERE table_schema = 'a2a_taskstore' AND table_name = name AND column_name NOT IN ('tenant', 'task_id');
+				EXECUTE format('INSERT INTO a2a_taskstore.%1$I (tenant, task_id, %2$s) SELECT k.tenant, k.task_id, %3$s
+					FROM latest.%1$I t JOIN latest.tasks k USING (row_id)', name, rest, 't.' || replace(rest, ', ', ', t.'));
+			END LOOP;
+		END
+		$$`,
+		`DROP SCHEMA latest CASCADE`)
 }
 
 func TestSchemaThatDoesNotFit(t *testing.T) {

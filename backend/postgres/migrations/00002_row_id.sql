@@ -85,10 +85,34 @@ INSERT INTO a2a_taskstore.events (row_id, seq, mark, created, write_idx, origin,
     SELECT t.row_id, e.seq, e.mark, e.created, e.write_idx, e.origin, e.write_id, e.event
     FROM a2a_taskstore.old_events e JOIN a2a_taskstore.tasks t USING (tenant, task_id);
 
+-- Who owns a table, and who may use it, is said of the table: the server's role need not be the one that migrates.
+-- +goose StatementBegin
+DO $$
+DECLARE
+    old     record;
+    allowed record;
+BEGIN
+    FOR old IN
+        SELECT substr(relname, 5) AS name, relowner, relacl FROM pg_class
+        WHERE relnamespace = 'a2a_taskstore'::regnamespace
+            AND relname IN ('old_artifacts', 'old_artifact_parts', 'old_messages', 'old_events')
+    LOOP
+        EXECUTE format('ALTER TABLE a2a_taskstore.%I OWNER TO %s', old.name, old.relowner::regrole);
+        FOR allowed IN SELECT * FROM aclexplode(old.relacl) WHERE grantee <> old.relowner LOOP
+            EXECUTE format('GRANT %s ON a2a_taskstore.%I TO %s%s', allowed.privilege_type, old.name,
+                CASE allowed.grantee WHEN 0 THEN 'PUBLIC' ELSE allowed.grantee::regrole::text END,
+                CASE WHEN allowed.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
+        END LOOP;
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
 DROP TABLE a2a_taskstore.old_artifacts, a2a_taskstore.old_artifact_parts, a2a_taskstore.old_messages, a2a_taskstore.old_events;
 
 ALTER TABLE a2a_taskstore.artifacts ADD PRIMARY KEY (row_id, pos);
-CREATE INDEX artifacts_by_id ON a2a_taskstore.artifacts (row_id, digest);
+-- With pos, for the order: the planner would take the primary key for it, and look at all artifacts of the task.
+CREATE INDEX artifacts_by_id ON a2a_taskstore.artifacts (row_id, digest, pos);
 ALTER TABLE a2a_taskstore.artifact_parts ADD PRIMARY KEY (row_id, pos, version);
 ALTER TABLE a2a_taskstore.messages ADD PRIMARY KEY (row_id, version, idx);
 ALTER TABLE a2a_taskstore.events ADD PRIMARY KEY (row_id, seq);
