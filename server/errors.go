@@ -75,7 +75,8 @@ var errorCodes = map[backend.Reason]codes.Code{
 	reasonMessageTooLarge: codes.ResourceExhausted,
 }
 
-// errDraining says that the server goes away; lastSeq is where a reader of events may go on, negative for others.
+// errDraining says that the server goes away; lastSeq is where a reader of events may go on, negative for others and for one
+// that has not begun.
 func errDraining(lastSeq int64) error {
 	err := &backend.Error{Reason: reasonDraining, Detail: "the server is shutting down"}
 	if lastSeq >= 0 {

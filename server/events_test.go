@@ -321,3 +321,36 @@ func TestOneReadHangs(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A stream that ends with the server before it has begun is not told to go on from the start.
+func TestDrainBeforeAStreamBegins(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		req  *pb.ReadEventsRequest
+		want string
+	}{
+		"after a seq": {afterSeq(reading(forever), 3), "3"},
+		"from now":    {fromNow(reading(forever)), ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &hangingStore{Store: newStore(t)}
+			f := start(t, store, Config{})
+			f.mustAppend(t, "t", "one", "two", "three", "four")
+			store.armed.Store(true)
+			ended := make(chan error, 1)
+			go func() {
+				_, err := f.open(t.Context(), test.req)
+				ended <- err
+			}()
+			synctest.Wait()
+			down := make(chan error, 1)
+			go func() { down <- f.server.Shutdown(context.Background()) }()
+			if got := wantReason(t, <-ended, reasonDraining)["last_seq"]; got != test.want {
+				t.Errorf("%s: resume behind %q, want %q", name, got, test.want)
+			}
+			if err := <-down; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -82,12 +82,16 @@ type Reader struct {
 }
 
 // Read reads until the request's end, and returns why it ended and the position reached. With an error the position is valid,
-// too: a read after it goes on without loss or repetition.
+// too: a read after it goes on without loss or repetition. It is negative if the read ended before it was known, then nothing
+// was handed on.
 //
 // Errors are ErrTaskNotFound, also once the log has been deleted, ErrLogRange if the log does not reach back to the position,
 // also once retention has overtaken the reader, those of the Sink and the Store, and the cause of ctx's end.
 func (r *Reader) Read(ctx context.Context, req *Request, sink Sink) (Reason, int64, error) {
-	run := &run{Reader: r, req: req, sink: sink, start: req.Start}
+	run := &run{Reader: r, req: req, sink: sink, start: req.Start, at: -1}
+	if req.Start.Kind == backend.AfterSeq {
+		run.at = req.Start.N
+	}
 	if req.Until != Head {
 		// Before the first read, so that no change falls between a read and the wait behind it.
 		run.sub = r.Hub.Subscribe(req.Key)
@@ -106,7 +110,8 @@ type run struct {
 	sub  *Subscription // nil until Head, which waits for nothing
 	wake <-chan struct{}
 
-	// start is where the next page starts. at is the position: everything up to it has been handed on, or was not wanted.
+	// start is where the next page starts. at is the position: everything up to it has been handed on, or was not wanted;
+	// negative until it is known.
 	start backend.Start
 	at    int64
 	// seen is what the latest page said of the log that is being read; zero while there is none.
@@ -148,7 +153,7 @@ func (r *run) read(ctx context.Context) (Reason, error) {
 				return 0, err
 			}
 			// What comes is new, also to a reader that wants only what is new.
-			r.start = backend.Start{}
+			r.start, r.at = backend.Start{}, 0
 		default:
 			r.sink.Rest()
 			return 0, err

@@ -460,3 +460,47 @@ func TestReadAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestPositionBeforeTheFirstPage: a read that is cut off before it has read anything leaves its caller where it was.
+func TestPositionBeforeTheFirstPage(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		start backend.Start
+		want  int64
+	}{
+		{backend.Start{}, 0},
+		{backend.Start{Kind: backend.AfterSeq, N: 3}, 3},
+		{backend.Start{Kind: backend.AfterVersion, N: 3}, -1},
+		{backend.Start{Kind: backend.FromNow}, -1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newStore(t)
+			store.append(t, 5)
+			store.beforeRead = func(ctx context.Context) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, at, err := store.reader(t).Read(ctx, &Request{Key: key, Until: Forever, Start: test.start}, &sink{})
+			if at != test.want || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("from %+v: cut off at %d, want %d: %v", test.start, at, test.want, err)
+			}
+		})
+	}
+}
+
+// TestPositionOfAnIDToCome: who waits for an id goes on waiting for its first event.
+func TestPositionOfAnIDToCome(t *testing.T) {
+	t.Parallel()
+	for _, start := range []backend.Start{{}, {Kind: backend.FromNow}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, at, err := newStore(t).reader(t).Read(ctx, &Request{Key: key, Until: Forever, Start: start}, &sink{})
+			if at != 0 || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("from %+v: cut off at %d: %v", start, at, err)
+			}
+		})
+	}
+}

@@ -50,7 +50,8 @@ const (
 //	UNAUTHENTICATED      CREDENTIALS_MISSING, CREDENTIALS_INVALID, CREDENTIALS_EXPIRED
 //	PERMISSION_DENIED    TENANT_DENIED, OWNER_REQUIRED, READ_ONLY: never says what exists
 //	UNAVAILABLE          UNAVAILABLE, STORE_BROKEN: the store is away; retry with the same write_id. DRAINING, CONNECTION_AGE:
-//	                     the server is, or the connection; retry, or resume a stream behind last_seq
+//	                     the server is, or the connection; retry, or resume a stream behind last_seq, and open it as before
+//	                     if that is not given: the stream had not begun
 //
 // Sizes: task ids, keys and claim message ids are 1 to 256 bytes; tenants, owners and context ids 0 to 256; write ids,
 // origins and claim tokens at most 64. All are valid UTF-8 without U+0000. A message is 16 MiB at most (configurable); a
@@ -194,7 +195,8 @@ type TaskStoreService_ReadEventsClient = grpc.ServerStreamingClient[ReadEventsRe
 //	UNAUTHENTICATED      CREDENTIALS_MISSING, CREDENTIALS_INVALID, CREDENTIALS_EXPIRED
 //	PERMISSION_DENIED    TENANT_DENIED, OWNER_REQUIRED, READ_ONLY: never says what exists
 //	UNAVAILABLE          UNAVAILABLE, STORE_BROKEN: the store is away; retry with the same write_id. DRAINING, CONNECTION_AGE:
-//	                     the server is, or the connection; retry, or resume a stream behind last_seq
+//	                     the server is, or the connection; retry, or resume a stream behind last_seq, and open it as before
+//	                     if that is not given: the stream had not begun
 //
 // Sizes: task ids, keys and claim message ids are 1 to 256 bytes; tenants, owners and context ids 0 to 256; write ids,
 // origins and claim tokens at most 64. All are valid UTF-8 without U+0000. A message is 16 MiB at most (configurable); a
