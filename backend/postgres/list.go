@@ -3,16 +3,21 @@ package postgres
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/a2a-taskstore/taskstore/backend"
 )
 
+// listTimeout is attemptTimeout for a List, whose total may count millions of rows. It is as long as a server lets any call
+// take; a caller has a deadline.
+const listTimeout = 2 * time.Minute
+
 // List implements backend.Store.
 func (s *Store) List(ctx context.Context, req *backend.ListRequest) (backend.ListResult, error) {
 	q := &listQuery{req: req}
-	if err := s.read(ctx, q.run); err != nil {
+	if err := s.readWithin(ctx, listTimeout, q.run); err != nil {
 		return backend.ListResult{}, err
 	}
 	return q.result, nil

@@ -243,6 +243,29 @@ func TestBlackHoleWithoutDeadline(t *testing.T) {
 	}
 }
 
+// TestListMayTakeLong: what counts millions of rows is not taken for a database that does not answer.
+func TestListMayTakeLong(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	s := closing(t, open(t, postgres.Config{DSN: dsn, PollOnly: true}))
+	if _, err := s.Save(t.Context(), save(t, "id", working, anyState)); err != nil {
+		t.Fatal(err)
+	}
+	const role = "a2a_taskstore_slow" // each row takes it longer than any other read may
+	execute(t, dsn, `CREATE ROLE `+role, `GRANT USAGE ON SCHEMA a2a_taskstore TO `+role,
+		`GRANT SELECT ON ALL TABLES IN SCHEMA a2a_taskstore TO `+role,
+		`ALTER TABLE a2a_taskstore.tasks ENABLE ROW LEVEL SECURITY`,
+		`CREATE FUNCTION slow() RETURNS boolean VOLATILE LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(16); RETURN true; END'`,
+		`CREATE POLICY slow ON a2a_taskstore.tasks TO `+role+` USING (slow())`)
+	defer execute(t, dsn, `DROP OWNED BY `+role, `DROP ROLE `+role)
+	slow := open(t, postgres.Config{DSN: dsn + " options='-c role=" + role + "'", PollOnly: true})
+	defer slow.Close()
+	res, err := slow.List(t.Context(), &backend.ListRequest{Tenant: "t", Size: 1, SkipTotal: true})
+	if err != nil || len(res.Rows) != 1 {
+		t.Errorf("%d rows, %v", len(res.Rows), err)
+	}
+}
+
 // endAtDeadline wants every kind of call to end at its deadline, unavailable or too late.
 func endAtDeadline(t *testing.T, s *postgres.Store) {
 	t.Helper()

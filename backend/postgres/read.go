@@ -9,9 +9,15 @@ import (
 	"github.com/a2a-taskstore/taskstore/backend"
 )
 
-// read runs fn, which must only read and may run several times, on a connection. It returns when ctx ends, whatever the
-// database does: fn then ends on its own, and what it has read must not be looked at.
+// read runs fn, which must only read a bounded amount and may run several times, on a connection. It returns when ctx ends,
+// whatever the database does: fn then ends on its own, and what it has read must not be looked at.
 func (s *Store) read(ctx context.Context, fn func(ctx context.Context, conn *pgx.Conn) error) error {
+	return s.readWithin(ctx, attemptTimeout, fn)
+}
+
+// readWithin is read with a bound for each attempt of its own: not every caller has a deadline, and a connection may be dead
+// without a word.
+func (s *Store) readWithin(ctx context.Context, bound time.Duration, fn func(ctx context.Context, conn *pgx.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -21,7 +27,7 @@ func (s *Store) read(ctx context.Context, fn func(ctx context.Context, conn *pgx
 	done := make(chan error, 1)
 	go func() {
 		defer s.leave()
-		done <- s.tryRead(ctx, fn)
+		done <- s.tryRead(ctx, bound, fn)
 	}()
 	select {
 	case err := <-done:
@@ -31,10 +37,10 @@ func (s *Store) read(ctx context.Context, fn func(ctx context.Context, conn *pgx
 	}
 }
 
-func (s *Store) tryRead(ctx context.Context, fn func(ctx context.Context, conn *pgx.Conn) error) error {
+func (s *Store) tryRead(ctx context.Context, bound time.Duration, fn func(ctx context.Context, conn *pgx.Conn) error) error {
 	start := time.Now()
 	for failures := 1; ; failures++ {
-		err := s.readOnce(ctx, fn)
+		err := s.readOnce(ctx, bound, fn)
 		switch {
 		case err == nil:
 			return nil
@@ -55,10 +61,8 @@ func (s *Store) tryRead(ctx context.Context, fn func(ctx context.Context, conn *
 	}
 }
 
-// readOnce runs fn, which the database must answer within attemptTimeout: not every caller has a deadline, and a connection may
-// be dead without a word.
-func (s *Store) readOnce(ctx context.Context, fn func(ctx context.Context, conn *pgx.Conn) error) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+func (s *Store) readOnce(ctx context.Context, bound time.Duration, fn func(ctx context.Context, conn *pgx.Conn) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	conn, err := s.reads.Acquire(ctx)
 	if err != nil {
