@@ -60,6 +60,8 @@ func TestPowerCutsBesideCalls(t *testing.T) {
 	_ = file.Close()
 	done := make(chan struct{})
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(done)
 	wg.Go(func() {
 		r := rand.New(rand.NewPCG(0, 4))
 		for {
@@ -89,8 +91,6 @@ func TestPowerCutsBesideCalls(t *testing.T) {
 		}
 		_ = lock.Close()
 	}
-	close(done)
-	wg.Wait()
 }
 
 // Cuts the power under concurrent writers and readers, over and over. What was acknowledged, or shown to a reader, before

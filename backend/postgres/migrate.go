@@ -72,7 +72,7 @@ func migrate(ctx context.Context, db *sql.DB, logger *slog.Logger) (int64, error
 	if err := createSchema(ctx, db); err != nil {
 		return 0, err
 	}
-	const seconds, tries = 1, 300
+	const seconds, tries = 1, 3600 // a migration may copy all
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock), lock.WithLockTimeout(seconds, tries))
 	if err != nil {
 		return 0, fmt.Errorf("migration lock: %w", err)
