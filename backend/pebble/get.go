@@ -28,16 +28,16 @@ func (s *Store) Get(ctx context.Context, req *backend.GetRequest) (backend.GetRe
 
 // read runs a read of the keys of one stripe, and returns when what it saw is durable.
 func (s *Store) read(ctx context.Context, stripe int, fn func(*view) error) error {
-	return s.readAny(ctx, fn, func() error { return s.settle(ctx, &s.stripes[stripe]) })
+	return s.readAny(ctx, s.currentView, fn, func() error { return s.settle(ctx, &s.stripes[stripe]) })
 }
 
-// readAny is read for any keys; settle waits for the durability of what fn saw.
-func (s *Store) readAny(ctx context.Context, fn func(*view) error, settle func() error) error {
+// readAny is read for any keys, of the view that open returns; settle waits for the durability of what fn saw.
+func (s *Store) readAny(ctx context.Context, open func() (*view, error), fn func(*view) error, settle func() error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.calls.Done()
-	v, err := s.view(s.db)
+	v, err := open()
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (s *Store) readAny(ctx context.Context, fn func(*view) error, settle func()
 // Heads is part of backend.Store.
 func (s *Store) Heads(ctx context.Context, keys []backend.Key) ([]backend.Head, error) {
 	heads := make([]backend.Head, len(keys))
-	err := s.readAny(ctx, func(v *view) error {
+	err := s.readAny(ctx, s.wideView, func(v *view) error {
 		for i, k := range keys {
 			rec, err := v.record(k)
 			if err != nil {

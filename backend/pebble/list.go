@@ -14,7 +14,7 @@ import (
 // List is part of backend.Store.
 func (s *Store) List(ctx context.Context, req *backend.ListRequest) (backend.ListResult, error) {
 	var res backend.ListResult
-	err := s.readAny(ctx, func(v *view) (err error) {
+	err := s.readAny(ctx, s.wideView, func(v *view) (err error) {
 		res, err = v.list(ctx, req)
 		return err
 	}, func() error { return s.settleAll(ctx) })
@@ -124,8 +124,7 @@ func fitting(rows []listed, left int, req *backend.ListRequest) int {
 	return n
 }
 
-// inKeyOrder returns the rows in the order of their keys, in which an iterator finds each from where it stands. One that
-// goes back and forth, between keys or between keyspaces, opens tables and blocks anew for nearly every look-up.
+// inKeyOrder returns the rows in the order of their keys, so that neighbours, which share blocks, are read one after the other.
 func inKeyOrder(rows []listed) []*listed {
 	order := make([]*listed, len(rows))
 	for i := range rows {

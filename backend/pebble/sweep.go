@@ -18,7 +18,7 @@ func (s *Store) Sweep(ctx context.Context, req *backend.SweepRequest) (backend.S
 	var res backend.SweepResult
 	var rows []backend.Key
 	var claims [][]byte
-	err := s.readAny(ctx, func(v *view) (err error) {
+	err := s.readAny(ctx, s.currentView, func(v *view) (err error) {
 		rows, claims, res.Cursor, err = v.expired(req)
 		return err
 	}, func() error { return nil }) // nothing is told of what was seen

@@ -14,7 +14,7 @@ import (
 // books, index keys and the rows that they stand for, and keys that belong to nothing. It takes time and memory in
 // proportion to the store; calls go on beside it.
 func (s *Store) Verify(ctx context.Context) error {
-	return s.readAny(ctx, func(v *view) error {
+	return s.readAny(ctx, s.currentView, func(v *view) error {
 		c := &verifier{view: v, rows: map[backend.Key]*record{}}
 		for _, step := range []func(context.Context) error{
 			c.readRows, c.checkTasks, c.checkLogs, c.checkAppends, c.checkClaims, c.checkIndex,
