@@ -6,7 +6,8 @@ import "strings"
 var hints = []struct{ text, hint string }{
 	{"authentication handshake failed: tls: first record does not look like a TLS handshake",
 		"the store does not speak TLS there, leave out the --tls flags"},
-	{"error reading server preface: EOF",
+	// Then comes "EOF", or that the connection was reset, if the store had not read all.
+	{"error reading server preface: ",
 		"the connection was closed at once, a store that speaks TLS needs --tls-ca or --tls"},
 	{"authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority",
 		"the store's certificate needs its authority, --tls-ca"},

@@ -1,9 +1,19 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
+
+// How a connection ends that was closed at once depends on what the store had read.
+func TestHintOfAClosedConnection(t *testing.T) {
+	for _, end := range []string{"EOF", "read tcp 127.0.0.1:2->127.0.0.1:1: read: connection reset by peer", "connection reset by peer"} {
+		if got := hint(errors.New("connection error: desc = \"error reading server preface: " + end + "\"")); !strings.HasPrefix(got, "the connection was closed at once") {
+			t.Errorf("%s: %q", end, got)
+		}
+	}
+}
 
 // A store that is called in another way than it listens: one line that begins with what to change, and nothing on standard output.
 func TestHints(t *testing.T) {
